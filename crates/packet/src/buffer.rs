@@ -1,0 +1,221 @@
+//! The frame's bytes and the offsets into them.
+
+use crate::meta::{Meta, Transport};
+
+/// Bytes kept free in front of a received frame, so headers can be put before it without a copy.
+pub const HEADROOM: usize = 128;
+
+/// One packet: bytes, header offsets, metadata. Reused from frame to frame ([`Packet::load`]), so the path
+/// allocates nothing once buffers have grown to the largest frame.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    buffer: Vec<u8>,
+    /// First byte of the link header, equal to `network` if there is none.
+    link: usize,
+    /// First byte of the network header.
+    network: usize,
+    /// Where `skb->data` would point: lengths count from here.
+    data: usize,
+    /// One past the last byte.
+    end: usize,
+    has_link: bool,
+    transport: Option<Transport>,
+    /// Everything beside the bytes.
+    pub meta: Meta,
+}
+
+impl Packet {
+    /// An empty packet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a frame in: copies it behind [`HEADROOM`], clears metadata. `link_len` bytes of it are the link
+    /// header (14 on Ethernet, 0 for bare IP packets); the data pointer is put at the network header.
+    /// A frame shorter than `link_len` counts as having no bytes after its link header.
+    pub fn load(&mut self, frame: &[u8], link_len: usize) {
+        let need = HEADROOM + frame.len();
+        if self.buffer.len() < need {
+            self.buffer.resize(need, 0);
+        }
+        self.buffer[HEADROOM..need].copy_from_slice(frame);
+        self.link = HEADROOM;
+        self.end = need;
+        self.network = (HEADROOM + link_len).min(need);
+        self.data = self.network;
+        self.has_link = link_len > 0;
+        self.transport = None;
+        self.meta = Meta::default();
+    }
+
+    /// The whole frame from the link header on, without a tag held in [`Meta::vlan`].
+    pub fn frame(&self) -> &[u8] {
+        &self.buffer[self.link..self.end]
+    }
+
+    /// Link header bytes (empty if there is none).
+    pub fn link(&self) -> &[u8] {
+        &self.buffer[self.link..self.network]
+    }
+
+    /// Link header bytes for writing.
+    pub fn link_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.link..self.network]
+    }
+
+    /// From the network header to the end.
+    #[inline]
+    pub fn network(&self) -> &[u8] {
+        &self.buffer[self.network..self.end]
+    }
+
+    /// From the network header to the end, for writing.
+    pub fn network_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.network..self.end]
+    }
+
+    /// From the transport header to the end; `None` where the hook's parser found none or the packet is a
+    /// later fragment.
+    #[inline]
+    pub fn transport_bytes(&self) -> Option<&[u8]> {
+        let t = self.transport?;
+        if t.fragment_offset != 0 {
+            return None;
+        }
+        self.buffer[..self.end].get(self.network + usize::from(t.offset)..)
+    }
+
+    /// Like [`Packet::transport_bytes`], for writing.
+    pub fn transport_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let t = self.transport?;
+        if t.fragment_offset != 0 {
+            return None;
+        }
+        self.buffer[..self.end].get_mut(self.network + usize::from(t.offset)..)
+    }
+
+    /// Where the transport header is, as found for the present hook.
+    #[inline]
+    pub fn transport(&self) -> Option<Transport> {
+        self.transport
+    }
+
+    /// Notes where the transport header is (`nft_set_pktinfo_*`).
+    #[inline]
+    pub fn set_transport(&mut self, transport: Option<Transport>) {
+        self.transport = transport;
+    }
+
+    /// Whether a link header is present (`skb_mac_header_was_set`).
+    #[inline]
+    pub fn has_link(&self) -> bool {
+        self.has_link
+    }
+
+    /// Length from the data pointer to the end (`skb->len`): what counters, quotas and `meta length` see.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.data
+    }
+
+    /// Whether nothing follows the data pointer.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts the data pointer at the network header, as on the receive side and in all IP hooks.
+    pub fn data_at_network(&mut self) {
+        self.data = self.network;
+    }
+
+    /// Puts the data pointer at the link header, as at netdev egress.
+    pub fn data_at_link(&mut self) {
+        self.data = self.link;
+    }
+
+    /// Offset of the data pointer from the network header: 0, or minus the link header's length.
+    pub fn data_start(&self) -> isize {
+        self.data as isize - self.network as isize
+    }
+
+    /// Moves the start of the network header `n` bytes further into the packet; the bytes skipped become link
+    /// header if `keep` is set, and are dropped from the packet otherwise (the link header is then gone).
+    /// Moves at most to the end.
+    pub fn advance_network(&mut self, n: usize, keep: bool) {
+        self.network = (self.network + n).min(self.end);
+        self.data = self.network;
+        self.transport = None;
+        if !keep {
+            self.link = self.network;
+            self.has_link = false;
+        }
+    }
+
+    /// Cuts the packet to `len` bytes after the network header; longer than it is changes nothing.
+    pub fn trim_network(&mut self, len: usize) {
+        self.end = self.end.min(self.network + len);
+    }
+
+    /// Replaces the link header by `len` bytes, which the caller fills in.
+    pub fn put_link(&mut self, len: usize) -> &mut [u8] {
+        if len > self.network {
+            let grow = len - self.network + HEADROOM;
+            self.buffer.splice(0..0, std::iter::repeat_n(0, grow));
+            self.network += grow;
+            self.data += grow;
+            self.end += grow;
+        }
+        self.link = self.network - len;
+        self.has_link = len > 0;
+        if self.data < self.network {
+            self.data = self.link;
+        }
+        &mut self.buffer[self.link..self.network]
+    }
+
+    /// Takes `len` bytes out of the link header at `at`, moving what stands before them
+    /// (`skb_reorder_vlan_header`). Does nothing if they are not all there.
+    pub fn remove_from_link(&mut self, at: usize, len: usize) {
+        let start = self.link;
+        if start + at + len > self.network {
+            return;
+        }
+        self.buffer.copy_within(start..start + at, start + len);
+        self.link += len;
+        self.data = self.data.max(self.link);
+    }
+
+    /// Replaces everything from the network header on, for packets that the host itself makes.
+    pub fn load_network(&mut self, bytes: &[u8]) {
+        self.load(bytes, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_leaves_the_frame_and_lengths_do_not_count_it() {
+        let mut frame = vec![1u8; 6];
+        frame.extend([2; 6]);
+        frame.extend([0x81, 0, 0, 5, 0x08, 0]);
+        frame.extend([9; 20]);
+        let mut p = Packet::new();
+        p.load(&frame, 18);
+        p.remove_from_link(12, 4);
+        assert_eq!(p.link(), [&[1u8; 6][..], &[2; 6], &[8, 0]].concat());
+        assert_eq!(p.len(), 20);
+        p.data_at_link();
+        assert_eq!(p.len(), 34);
+    }
+
+    #[test]
+    fn a_link_header_larger_than_the_headroom_still_fits() {
+        let mut p = Packet::new();
+        p.load(&[7; 40], 0);
+        p.put_link(HEADROOM + 72).fill(3);
+        assert_eq!(p.network(), [7; 40]);
+        assert_eq!(p.link(), [3; HEADROOM + 72]);
+    }
+}

@@ -1,0 +1,19 @@
+//! A packet on its journey: the frame's bytes with headroom in front, where its headers start,
+//! and the metadata that the kernel keeps in `struct sk_buff` and that rules can read and write.
+//!
+//! This crate knows bytes and offsets. It knows no hook, no rule and no device.
+//!
+//! The layout follows the kernel, since nftables semantics are defined on it:
+//!
+//! - a VLAN tag is taken out of the frame on reception and kept in [`Meta::vlan`]
+//!   (`skb_vlan_untag`), so lengths and offsets never include it;
+//! - the *data pointer* ([`Packet::data_start`]) is at the network header at all receive hooks and at the
+//!   link header at netdev egress: `meta length`, counters, quotas and byte limits count from there;
+//! - transport offsets are found once per hook family ([`Packet::set_transport`]) as
+//!   `nft_set_pktinfo_ipv4()` and its kin do, and kept in [`Transport`].
+
+mod buffer;
+mod meta;
+
+pub use buffer::{HEADROOM, Packet};
+pub use meta::{Meta, PacketType, Transport, VlanTag};

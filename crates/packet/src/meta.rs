@@ -1,0 +1,73 @@
+//! What travels beside the bytes: `struct sk_buff` and `struct nft_pktinfo` in the parts that rules see.
+
+/// How the frame was addressed on its link (`PACKET_*` of `<linux/if_packet.h>`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum PacketType {
+    /// To this host.
+    #[default]
+    Host = 0,
+    /// To the link's broadcast address.
+    Broadcast = 1,
+    /// To a link-layer group.
+    Multicast = 2,
+    /// To another host's address.
+    OtherHost = 3,
+    /// Sent by this host.
+    Outgoing = 4,
+    /// Looped back to this host (`PACKET_LOOPBACK`).
+    Loopback = 5,
+}
+
+/// An 802.1Q or 802.1ad tag held outside the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VlanTag {
+    /// Tag protocol: 0x8100 or 0x88a8.
+    pub protocol: u16,
+    /// Priority, drop-eligible bit and VLAN id.
+    pub tci: u16,
+}
+
+/// Where the transport header is (`struct nft_pktinfo`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Protocol number after all IPv6 extension headers (`meta l4proto`).
+    pub protocol: u8,
+    /// Offset of the transport header from the start of the network header.
+    pub offset: u16,
+    /// Fragment offset in 8-byte units; transport matches break unless it is zero.
+    pub fragment_offset: u16,
+}
+
+/// Packet metadata. All integers are in host order.
+#[derive(Clone, Debug, Default)]
+pub struct Meta {
+    /// Arrival time in nanoseconds since the epoch: the clock of everything that happens to the packet.
+    pub time: u64,
+    /// Ethertype after removal of one VLAN tag (`skb->protocol`).
+    pub protocol: u16,
+    /// Interface index of arrival at the present stage, 0 for none (`skb->dev` on the way in).
+    pub iif: u32,
+    /// Interface index on the way out, 0 for none.
+    pub oif: u32,
+    /// `meta mark`.
+    pub mark: u32,
+    /// `meta priority` (a traffic control class id).
+    pub priority: u32,
+    /// The tag taken out of the frame.
+    pub vlan: Option<VlanTag>,
+    /// `meta pkttype`.
+    pub packet_type: PacketType,
+    /// `meta nftrace`.
+    pub nftrace: bool,
+    /// Trace id given when the packet was first traced; 0 before.
+    pub trace_id: u32,
+    /// Routing realm of the route that was found (`meta rtclassid`, `rt classid`).
+    pub realm: u32,
+    /// Socket owner, for packets that the host sends from a socket (`meta skuid`, `meta skgid`).
+    pub owner: Option<(u32, u32)>,
+    /// Kept for `meta secmark`.
+    pub secmark: u32,
+    /// Index of the route in the path's table, once routing has decided; opaque here.
+    pub route: Option<u32>,
+}

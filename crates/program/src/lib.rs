@@ -1,0 +1,24 @@
+//! VM programs: nft's register machine, expression by expression.
+//!
+//! A rule is a list of [`Expr`]s over sixteen 32-bit registers and a verdict register. What
+//! `nft --debug=netlink` prints for a rule is what [`Expr`] prints. This crate holds
+//!
+//! - the expressions themselves, symbolic: sets, chains and objects by name ([`expr`]);
+//! - the verifier: no register read before it was written, nothing out of bounds ([`verify`]);
+//! - the linked form with everything resolved, as it is executed ([`link`]);
+//! - the interpreter, which defines what a program means ([`interp`]).
+//!
+//! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This crate does
+//! not know where sets live, and knows no devices and no text but the debug form.
+
+mod data;
+pub mod expr;
+mod register;
+pub mod state;
+mod verdict;
+
+pub use data::Data;
+pub use expr::Expr;
+pub use register::Register;
+pub use state::State;
+pub use verdict::Verdict;

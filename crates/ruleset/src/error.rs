@@ -1,0 +1,108 @@
+//! Refusals: the kernel's errno, and which part of the change is to blame (extended ack).
+
+/// The error numbers that nf_tables gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Errno {
+    /// Operation not permitted.
+    Eperm = 1,
+    /// No such file or directory.
+    Enoent = 2,
+    /// Argument list too long.
+    E2big = 7,
+    /// Device or resource busy.
+    Ebusy = 16,
+    /// File exists.
+    Eexist = 17,
+    /// Invalid argument.
+    Einval = 22,
+    /// Too many open files in system.
+    Enfile = 23,
+    /// Too many links.
+    Emlink = 31,
+    /// Numerical result out of range.
+    Erange = 34,
+    /// File name too long.
+    Enametoolong = 36,
+    /// Too many levels of symbolic links.
+    Eloop = 40,
+    /// Protocol error.
+    Eproto = 71,
+    /// Value too large for defined data type.
+    Eoverflow = 75,
+    /// Directory not empty.
+    Enotempty = 39,
+    /// Operation not supported.
+    Eopnotsupp = 95,
+    /// Address family not supported by protocol.
+    Eafnosupport = 97,
+}
+
+impl Errno {
+    /// The C library's text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Errno::Eperm => "Operation not permitted",
+            Errno::Enoent => "No such file or directory",
+            Errno::E2big => "Argument list too long",
+            Errno::Ebusy => "Device or resource busy",
+            Errno::Eexist => "File exists",
+            Errno::Einval => "Invalid argument",
+            Errno::Enfile => "Too many open files in system",
+            Errno::Emlink => "Too many links",
+            Errno::Erange => "Numerical result out of range",
+            Errno::Enametoolong => "File name too long",
+            Errno::Eloop => "Too many levels of symbolic links",
+            Errno::Eproto => "Protocol error",
+            Errno::Eoverflow => "Value too large for defined data type",
+            Errno::Enotempty => "Directory not empty",
+            Errno::Eopnotsupp => "Operation not supported",
+            Errno::Eafnosupport => "Address family not supported by protocol",
+        }
+    }
+}
+
+/// The attribute that the kernel names in its extended ack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The change as a whole.
+    Whole,
+    /// `NFTA_*_TABLE`, or the table's own name.
+    Table,
+    /// The chain's name.
+    Chain,
+    /// `NFTA_*_HANDLE`.
+    Handle,
+    /// `NFTA_RULE_POSITION` (from `position`, `handle` or `index`).
+    Position,
+    /// The set's name.
+    Set,
+    /// The object's name.
+    Object,
+    /// The flowtable's name.
+    Flowtable,
+    /// Hook, priority or type of a base chain.
+    Hook,
+    /// Element number `n` of the change.
+    Element(usize),
+    /// VM expression number `n` of the rule.
+    Expression(usize),
+}
+
+/// Why a change was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What the kernel would return.
+    pub errno: Errno,
+    /// Where.
+    pub blame: Blame,
+    /// What the kernel does not say: our reason in words, where we have one.
+    pub detail: Option<String>,
+}
+
+impl Error {
+    /// An error as the kernel gives it.
+    pub fn new(errno: Errno, blame: Blame) -> Self {
+        Error { errno, blame, detail: None }
+    }
+}
