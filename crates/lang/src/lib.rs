@@ -1,1 +1,18 @@
-//! placeholder
+//! The nft language: text to changes of a ruleset, and a ruleset back to text.
+//!
+//! ```text
+//! text -> lex -> parse -> ast -> eval -> linearize -> ruleset::Change
+//! ruleset::Generation -> delinearize -> ast -> print -> text
+//! ```
+//!
+//! The stages are nft's own, since what is accepted, how it is compiled and how it is listed follow from them: one
+//! [`ast::Expr`] type serves all of them; [`eval`](crate) annotates it with data type, byte order and length.
+//! This crate knows no files (a [`source::Files`] gives it those that `include` names), no kernel and no packet.
+
+pub mod ast;
+pub mod datatype;
+pub mod diag;
+pub mod exthdr;
+pub mod names;
+pub mod proto;
+pub mod source;

@@ -1,0 +1,303 @@
+//! Expressions of the language: values and what they are made of (nft's `struct expr`).
+
+use std::sync::Arc;
+
+use penstock_program::expr::{
+    CtDir, CtKey, ExthdrOp, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, TunnelKey, XfrmKey,
+};
+
+use crate::ast::stmt::Stmt;
+use crate::datatype::Type;
+use crate::exthdr::ExthdrDesc;
+use crate::proto::{Proto, Template};
+use crate::source::Loc;
+
+/// Byte order of a value in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ByteOrder {
+    /// Not known yet.
+    #[default]
+    Invalid,
+    /// The host's (little endian in registers).
+    Host,
+    /// Network order.
+    Big,
+}
+
+/// An expression. The parser fills `kind` and `loc`; evaluation the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it was written.
+    pub loc: Loc,
+    /// Its data type.
+    pub dtype: Type,
+    /// Its byte order.
+    pub order: ByteOrder,
+    /// Its length in bits.
+    pub len: u32,
+    /// Known at compile time (`EXPR_F_CONSTANT`).
+    pub constant: bool,
+    /// A single value, not a range or set (`EXPR_F_SINGLETON`).
+    pub singleton: bool,
+}
+
+/// What a bare word stands for until evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolKind {
+    /// A constant of the type that the context expects, or a define without `$`.
+    Value,
+    /// A set or map by name (`@name`).
+    Set,
+}
+
+/// Binary operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum BinOp {
+    And,
+    Or,
+    Xor,
+    Lshift,
+    Rshift,
+}
+
+/// Relational operators. `Implicit` is the unwritten one: equality, lookup or flag test, as the types ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum RelOp {
+    Implicit,
+    Eq,
+    Neq,
+    Lt,
+    Lte,
+    Gt,
+    Gte,
+    /// `!` (none of the flags).
+    Neg,
+}
+
+/// Unary operators that evaluation inserts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum UnaryOp {
+    Hton,
+    Ntoh,
+}
+
+/// Verdicts as written; `chain` is an expression since it may be a variable.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum VerdictExpr {
+    Accept,
+    Drop,
+    Queue,
+    Continue,
+    Break,
+    Return,
+    Jump(Box<Expr>),
+    Goto(Box<Expr>),
+}
+
+/// Flags of a set expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct SetExprFlags {
+    pub interval: bool,
+    pub map: bool,
+    pub constant: bool,
+    pub anonymous: bool,
+    pub concat: bool,
+    pub timeout: bool,
+    pub object: bool,
+    pub eval: bool,
+}
+
+/// The kinds of expression.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum ExprKind {
+    /// A word not understood yet.
+    Symbol {
+        kind: SymbolKind,
+        text: Arc<str>,
+    },
+    /// `$name`, until it is replaced by what it stands for.
+    Variable {
+        name: Arc<str>,
+    },
+    /// A number; strings (interface names and the like) are their bytes, first byte lowest, as registers hold them.
+    Value(u128),
+    /// A string longer than a [`ExprKind::Value`] holds, or not yet turned into one (log prefix, chain name).
+    String(Arc<str>),
+    Verdict(VerdictExpr),
+    Prefix {
+        base: Box<Expr>,
+        len: u32,
+    },
+    Range {
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Concat(Vec<Expr>),
+    /// `a, b` outside of braces: flags, bits.
+    List(Vec<Expr>),
+    /// `{ … }`. Elements are [`ExprKind::SetElem`] or [`ExprKind::Mapping`] once evaluated.
+    Set {
+        elements: Vec<Expr>,
+        flags: SetExprFlags,
+    },
+    SetElem(Box<SetElem>),
+    /// `*`
+    CatchAll,
+    /// `key : data`
+    Mapping {
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// `key map { … }`, `key vmap @m`.
+    Map {
+        key: Box<Expr>,
+        mappings: Box<Expr>,
+    },
+    /// A set or map of the ruleset, found: its table-wide name.
+    SetRef {
+        set: Arc<str>,
+    },
+    Payload(Payload),
+    Exthdr(Exthdr),
+    Meta {
+        key: MetaKey,
+    },
+    Ct {
+        key: CtKey,
+        dir: Option<CtDir>,
+        nfproto: u8,
+    },
+    Rt {
+        key: RtKey,
+    },
+    Fib {
+        flags: u32,
+        result: FibResult,
+    },
+    Socket {
+        key: SocketKey,
+        level: u32,
+    },
+    Osf {
+        ttl: u8,
+        version: bool,
+    },
+    Xfrm {
+        key: XfrmKey,
+        out: bool,
+        spnum: u32,
+    },
+    Tunnel {
+        key: TunnelKey,
+    },
+    Numgen {
+        mode: NumgenMode,
+        modulus: u32,
+        offset: u32,
+    },
+    /// `expr` is absent for symhash.
+    Hash {
+        expr: Option<Box<Expr>>,
+        modulus: u32,
+        seed: Option<u32>,
+        offset: u32,
+    },
+    Unary {
+        op: UnaryOp,
+        expr: Box<Expr>,
+    },
+    Binop {
+        op: BinOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Relational {
+        op: RelOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// `flags & (a | b) == c` written as `flags a,b / a,b,c`: value and mask.
+    FlagCmp {
+        expr: Box<Expr>,
+        value: Box<Expr>,
+        mask: Box<Expr>,
+    },
+}
+
+/// One element of a set, with what may stand beside its key.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct SetElem {
+    pub key: Expr,
+    /// Milliseconds.
+    pub timeout: Option<u64>,
+    /// Milliseconds.
+    pub expires: Option<u64>,
+    pub comment: Option<Arc<str>>,
+    /// Stateful statements of the element.
+    pub stmts: Vec<Stmt>,
+}
+
+/// A payload expression: a header field, or raw bits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Payload {
+    /// Where offsets count from.
+    pub base: PayloadBase,
+    /// The header, `None` for raw payload.
+    pub proto: Option<&'static Proto>,
+    /// The field of it; for headers, offset and length are those of the template.
+    pub field: Option<&'static Template>,
+    /// Bits from the base.
+    pub offset: u32,
+    /// `@nh,…`: written and listed raw.
+    pub raw: bool,
+    /// Inside this tunnel (`vxlan ip saddr`).
+    pub inner: Option<&'static Proto>,
+}
+
+/// IPv6 extension header, TCP or IPv4 option, SCTP chunk, DCCP option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exthdr {
+    /// Which kind of walk.
+    pub op: ExthdrOp,
+    /// The header or option; `None` for raw forms.
+    pub desc: Option<&'static ExthdrDesc>,
+    /// Its field.
+    pub field: Option<&'static Template>,
+    /// Number on the wire.
+    pub raw_type: u8,
+    /// Bits from the start of the header or option.
+    pub offset: u32,
+    /// Test for presence only (`NFT_EXTHDR_F_PRESENT`).
+    pub present: bool,
+    /// `@kind,offset,len`: written and listed raw.
+    pub raw: bool,
+}
+
+impl Expr {
+    /// With nothing known but what was written.
+    pub fn new(kind: ExprKind, loc: Loc) -> Self {
+        Expr {
+            kind,
+            loc,
+            dtype: Type::default(),
+            order: ByteOrder::Invalid,
+            len: 0,
+            constant: false,
+            singleton: false,
+        }
+    }
+
+    /// With type, order and length in bits.
+    pub fn typed(kind: ExprKind, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Self {
+        Expr { kind, loc, dtype, order, len, constant: false, singleton: false }
+    }
+}

@@ -1,0 +1,9 @@
+//! The tree that all stages share.
+
+pub mod cmd;
+pub mod expr;
+pub mod stmt;
+
+pub use cmd::{Cmd, CmdKind};
+pub use expr::{Expr, ExprKind};
+pub use stmt::{Stmt, StmtKind};

@@ -1,0 +1,204 @@
+//! Statements (nft's `struct stmt`).
+
+use std::sync::Arc;
+
+use penstock_program::expr::{CtDir, CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType};
+
+use crate::ast::cmd::RuleBlock;
+use crate::ast::expr::Expr;
+use crate::source::Loc;
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// What it does.
+    pub kind: StmtKind,
+    /// Where it was written.
+    pub loc: Loc,
+}
+
+/// The kinds of statement.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum StmtKind {
+    /// A match: a relational expression.
+    Match(Expr),
+    /// A verdict, or a verdict map lookup.
+    Verdict(Expr),
+    Counter {
+        packets: u64,
+        bytes: u64,
+    },
+    Limit(Limit),
+    Quota {
+        bytes: u64,
+        used: u64,
+        over: bool,
+    },
+    Last {
+        set: bool,
+        msecs: u64,
+    },
+    CtCount {
+        count: u32,
+        over: bool,
+    },
+    /// `counter name …`, `quota name …`, `limit name …`, `ct helper set …`, `synproxy name …`, `meta secmark set …`.
+    ObjRef {
+        kind: ObjectType,
+        expr: Expr,
+    },
+    Log(Log),
+    Reject(Reject),
+    Nat(Nat),
+    Tproxy {
+        family: Option<u8>,
+        addr: Option<Expr>,
+        port: Option<Expr>,
+    },
+    Synproxy {
+        mss: u16,
+        wscale: u8,
+        flags: u32,
+    },
+    /// Legacy and new syntax; `expr` is a number, range, or computed.
+    Queue {
+        expr: Option<Expr>,
+        bypass: bool,
+        fanout: bool,
+    },
+    Notrack,
+    Dup {
+        to: Option<Expr>,
+        dev: Option<Expr>,
+    },
+    /// `nfproto` 0, 2, 10.
+    Fwd {
+        dev: Expr,
+        addr: Option<Expr>,
+        nfproto: u8,
+    },
+    MetaSet {
+        key: MetaKey,
+        expr: Expr,
+    },
+    CtSet {
+        key: CtKey,
+        dir: Option<CtDir>,
+        expr: Expr,
+    },
+    /// Target, value.
+    PayloadSet {
+        target: Expr,
+        value: Expr,
+    },
+    ExthdrSet {
+        target: Expr,
+        value: Expr,
+    },
+    /// `reset tcp option`.
+    ExthdrReset {
+        target: Expr,
+    },
+    /// `add @s { key … }` and kin.
+    SetUpdate {
+        op: DynsetOp,
+        set: Expr,
+        key: Expr,
+        stmts: Vec<Stmt>,
+    },
+    MapUpdate {
+        op: DynsetOp,
+        map: Expr,
+        key: Expr,
+        data: Expr,
+        stmts: Vec<Stmt>,
+    },
+    Meter {
+        name: Arc<str>,
+        size: u32,
+        key: Expr,
+        stmt: Box<Stmt>,
+    },
+    FlowOffload {
+        table: Arc<str>,
+    },
+    /// `jump { … }`, `goto { … }`: an implicit chain.
+    Chain {
+        goto: bool,
+        block: RuleBlock,
+    },
+    Xt {
+        target: bool,
+        name: Arc<str>,
+        rev: u32,
+        info: Arc<[u8]>,
+    },
+}
+
+/// A rate limit.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Limit {
+    pub rate: u64,
+    /// Seconds.
+    pub unit: u64,
+    pub kind: LimitType,
+    pub burst: u32,
+    pub over: bool,
+}
+
+/// A log statement; what was not written is `None`.
+#[derive(Clone, Debug, PartialEq, Default)]
+#[allow(missing_docs)]
+pub struct Log {
+    /// String, variable or list of them.
+    pub prefix: Option<Expr>,
+    pub group: Option<u16>,
+    pub snaplen: Option<u32>,
+    pub queue_threshold: Option<u16>,
+    /// Syslog level; 8 is audit.
+    pub level: Option<u32>,
+    /// `NF_LOG_*` bits.
+    pub flags: u32,
+}
+
+/// Which kind of reject.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Reject {
+    /// `None` until evaluation chose the default for the family.
+    pub kind: Option<RejectType>,
+    /// 2 or 10, as written with `icmp` or `icmpv6`; 0 otherwise.
+    pub family: u8,
+    /// The code as written.
+    pub expr: Option<Expr>,
+    pub code: u8,
+}
+
+/// Which NAT statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum NatKind {
+    Nat(NatType),
+    Masquerade,
+    Redirect,
+}
+
+/// A NAT statement.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Nat {
+    pub kind: NatKind,
+    /// 2 or 10, as written (`snat ip to …`) or found; 0 unknown.
+    pub family: u8,
+    pub addr: Option<Expr>,
+    pub port: Option<Expr>,
+    /// `NF_NAT_RANGE_*`.
+    pub flags: u32,
+    /// `interval` (deprecated) and concatenated map forms.
+    pub interval: bool,
+    pub concat: bool,
+    /// `prefix to …` (netmap).
+    pub prefix: bool,
+}

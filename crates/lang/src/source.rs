@@ -1,0 +1,62 @@
+//! Input texts, and places in them.
+
+/// A span in one input: byte offsets, so it is small and cheap to join; lines and columns are found when a
+/// diagnostic is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub struct Loc {
+    /// Which input of [`Inputs`].
+    pub input: u32,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Loc {
+    /// From the start of `self` to the end of `other` (of the same input; otherwise `self`).
+    pub fn to(self, other: Loc) -> Loc {
+        if self.input == other.input {
+            Loc { input: self.input, start: self.start.min(other.start), end: self.end.max(other.end) }
+        } else {
+            self
+        }
+    }
+}
+
+/// Where an input came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line: diagnostics omit the location.
+    CommandLine,
+    /// A file by the name it was opened with (`/dev/stdin` for standard input), included from `from` if any.
+    File {
+        /// Name as given.
+        name: String,
+        /// The include statement.
+        from: Option<Loc>,
+    },
+}
+
+/// One input text.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Where from.
+    pub origin: Origin,
+    /// The text. Bytes that are not UTF-8 were replaced.
+    pub text: String,
+}
+
+/// All inputs of a run; [`Loc::input`] indexes it.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// In order of opening.
+    pub inputs: Vec<Input>,
+}
+
+/// How the language gets at files: the program gives it a real file system, tests a map.
+pub trait Files {
+    /// Reads a file. The error text is the C library's (`No such file or directory`).
+    fn read(&self, path: &str) -> Result<String, String>;
+    /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards.
+    fn glob(&self, pattern: &str) -> Vec<String>;
+}
