@@ -1,1 +1,29 @@
-//! placeholder
+//! Frames in and out: capture files.
+//!
+//! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;
+//! - [`Merge`] takes several captures in the order of their timestamps;
+//! - [`CaptureWriter`] writes pcap with nanoseconds.
+//!
+//! This crate knows bytes and times. It knows no hook, no rule and no route.
+//!
+//! ```
+//! use penstock_io::{Capture, CaptureWriter, LinkType};
+//!
+//! let mut file = Vec::new();
+//! let mut writer = CaptureWriter::new(&mut file, LinkType::Ethernet)?;
+//! writer.write(1_700_000_000_123_456_789, &[0xff; 60])?;
+//! writer.finish()?;
+//!
+//! let mut capture = Capture::new("memory", std::io::Cursor::new(file))?;
+//! while capture.advance()? {
+//!     let frame = capture.frame();
+//!     assert_eq!((frame.time, frame.bytes.len()), (1_700_000_000_123_456_789, 60));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod capture;
+mod merge;
+
+pub use capture::{Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, Problem};
+pub use merge::Merge;

@@ -1,0 +1,89 @@
+//! Several captures as one.
+
+use crate::{Capture, CaptureError, Frame};
+
+/// Takes the frames of several captures in the order of their timestamps. Frames of one capture stay in the
+/// order they have there, even where a timestamp is smaller than the one before; with equal timestamps the capture
+/// that was given first comes first.
+pub struct Merge {
+    captures: Vec<Capture>,
+    /// Captures that still have a frame, the next one first, each with the time of that frame.
+    queue: Vec<(u64, usize)>,
+    /// Captures to advance before the next choice: all at the start, then the one whose frame was handed out.
+    pending: Vec<usize>,
+}
+
+impl Merge {
+    /// Takes captures that stand before their first frames.
+    pub fn new(captures: Vec<Capture>) -> Merge {
+        let pending = (0..captures.len()).rev().collect();
+        Merge { queue: Vec::with_capacity(captures.len()), pending, captures }
+    }
+
+    /// The next frame, with the number of its capture. After an error of one capture, which is told once, the
+    /// others go on.
+    pub fn next_frame(&mut self) -> Option<Result<(usize, Frame<'_>), CaptureError>> {
+        while let Some(which) = self.pending.pop() {
+            let capture = &mut self.captures[which];
+            match capture.advance() {
+                Ok(_) => {
+                    if let Some(time) = capture.time() {
+                        // Few captures: an insertion into a sorted list is the fastest priority queue.
+                        let at = self.queue.partition_point(|&(t, w)| (t, w) < (time, which));
+                        self.queue.insert(at, (time, which));
+                    }
+                }
+                Err(e) => return Some(Err(e)),
+            }
+        }
+        if self.queue.is_empty() {
+            return None;
+        }
+        let (_, which) = self.queue.remove(0);
+        self.pending.push(which);
+        Some(Ok((which, self.captures[which].frame())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CaptureWriter, LinkType};
+    use std::io::Cursor;
+
+    fn capture(name: &str, times: &[u64], cut: usize) -> Capture {
+        let mut file = Vec::new();
+        let mut writer = CaptureWriter::new(&mut file, LinkType::Ethernet).expect("memory");
+        for t in times {
+            writer.write(*t, &[*t as u8; 2]).expect("memory");
+        }
+        writer.finish().expect("memory");
+        file.truncate(file.len() - cut);
+        Capture::new(name, Cursor::new(file)).expect("well-formed")
+    }
+
+    #[test]
+    fn frames_come_by_time_then_by_order_of_the_captures() {
+        let mut merge = Merge::new(vec![
+            capture("a", &[1, 5, 5, 9], 0),
+            capture("empty", &[], 0),
+            capture("broken", &[0, 6, 9], 1),
+            capture("b", &[5, 5, 7, 3, 9], 0),
+        ]);
+        let mut seen = Vec::new();
+        while let Some(next) = merge.next_frame() {
+            match next {
+                Ok((which, frame)) => {
+                    assert_eq!(frame.bytes, [frame.time as u8; 2]);
+                    seen.push(format!("{which}:{}", frame.time));
+                }
+                Err(e) => seen.push(e.to_string()),
+            }
+        }
+        let broken = "broken: byte 60: the file ends inside a frame";
+        assert_eq!(
+            seen,
+            ["2:0", "0:1", "0:5", "0:5", "3:5", "3:5", "2:6", broken, "3:7", "3:3", "0:9", "3:9"]
+        );
+    }
+}
