@@ -3,11 +3,46 @@
 //! A [`Set`] holds elements: a key (or an interval of keys, per field for concatenations) and a value of the
 //! caller's. This crate knows keys as bytes in register layout; it knows no rule, no verdict and no text.
 //! What the kernel's `nft_set_*.c` decide about overlaps, duplicates, sizes and timeouts is decided here.
+//!
+//! An *index* finds the number of an element from its key; the elements lie in slots beside it. Both are shared
+//! between clones and copied on the first change, so that a transaction works on a clone, and a copy with other
+//! values ([`Set::map_values`]) has the same index.
+//!
+//! | backend | index |
+//! | --- | --- |
+//! | [`Backend::Bitmap`] | one bit per possible key, ranks to the slots |
+//! | [`Backend::HashFast`], [`Backend::Hash`], [`Backend::ResizableHash`] | open addressing on whole keys |
+//! | [`Backend::Intervals`] | sorted arrays of first and last keys |
+//! | [`Backend::ConcatenatedRanges`] | hash by the exact fields, intervals by one of the others |
+//!
+//! ```
+//! use penstock_sets::{Description, Element, Set};
+//!
+//! let description = Description { key_len: 4, interval: true, ..Description::default() };
+//! let mut nets = Set::new(description).unwrap();
+//! let net = Element {
+//!     key: [198, 18, 0, 0].into(),
+//!     key_end: Some([198, 19, 255, 255].into()),
+//!     value: "bench",
+//!     expires_at: None,
+//! };
+//! nets.insert(net, 0).unwrap();
+//! nets.commit();
+//! assert_eq!(nets.lookup(&[198, 18, 7, 7], 0).map(|e| e.value), Some("bench"));
+//! assert!(nets.lookup(&[198, 20, 0, 1], 0).is_none());
+//! ```
 
+mod bitmap;
 mod description;
 mod element;
+mod hash;
+mod intervals;
+mod ranges;
+mod select;
 mod set;
+mod slots;
 
 pub use description::{Description, Policy};
 pub use element::Element;
+pub use select::{Backend, LookupClass, SpaceClass};
 pub use set::{InsertError, Set};

@@ -1,6 +1,13 @@
 //! A set: its description, its elements, the structure that holds them.
 
-use crate::{Description, Element};
+use std::sync::Arc;
+
+use crate::bitmap::Bitmap;
+use crate::hash::{HashBytes, HashWords};
+use crate::intervals::Intervals;
+use crate::ranges::Ranges;
+use crate::slots::Slots;
+use crate::{Backend, Description, Element};
 
 /// Why an element was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,69 +18,333 @@ pub enum InsertError {
     Overlap,
     /// The set has as many elements as its size allows.
     Full,
+    /// The key has not the length of the set's keys, its end comes before its start, or it is an interval and the
+    /// set has none.
+    Invalid,
 }
 
-/// A set or map. Cloning shares what it can; a clone is what a transaction works on.
+/// From key bytes to the slot of an element.
+#[derive(Clone, Debug)]
+enum Index {
+    Bitmap(Bitmap),
+    HashWords(HashWords),
+    HashBytes(HashBytes),
+    Intervals(Intervals),
+    Ranges(Ranges),
+}
+
+/// A set or map. Cloning shares index and elements until one of the clones changes; a clone is what a transaction
+/// works on.
 #[derive(Clone, Debug)]
 pub struct Set<V> {
-    description: Description,
-    elements: Vec<Element<V>>,
+    description: Arc<Description>,
+    backend: Backend,
+    index: Arc<Index>,
+    slots: Slots<V>,
+    catch_all: Option<Arc<Element<V>>>,
+    /// No element expires before.
+    first_expiry: u64,
+}
+
+impl<V> Element<V> {
+    /// Whether it still matches at time `now`.
+    #[inline]
+    pub fn is_alive(&self, now: u64) -> bool {
+        self.expires_at.is_none_or(|at| now < at)
+    }
+}
+
+impl<V> Set<V> {
+    /// The description it was made from.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The backend in use.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Elements, the catch-all and expired ones included.
+    pub fn len(&self) -> usize {
+        self.slots.len() + usize::from(self.catch_all.is_some())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn slot(&self, key: &[u8], now: u64) -> Option<u32> {
+        match &*self.index {
+            Index::Bitmap(i) => i.find(key),
+            Index::HashWords(i) => i.find(key),
+            Index::HashBytes(i) => i.find(key),
+            Index::Intervals(i) => i.lookup(key),
+            Index::Ranges(i) => i.lookup(key, |slot| self.slots.get(slot).is_some_and(|e| e.is_alive(now))),
+        }
+    }
+
+    /// The element that a packet with this key meets at time `now`: the matching one, else the catch-all.
+    #[inline]
+    pub fn lookup(&self, key: &[u8], now: u64) -> Option<&Element<V>> {
+        match self.get(key, now) {
+            None => self.catch_all(now),
+            found => found,
+        }
+    }
+
+    /// As [`Set::lookup`], the catch-all left aside: the answer to `get element`.
+    #[inline]
+    pub fn get(&self, key: &[u8], now: u64) -> Option<&Element<V>> {
+        self.slots.get(self.slot(key, now)?).filter(|e| e.is_alive(now))
+    }
+
+    /// Whether [`Set::lookup`] finds something. Cheaper: elements that cannot expire are not touched.
+    #[inline]
+    pub fn contains(&self, key: &[u8], now: u64) -> bool {
+        let found = match &*self.index {
+            Index::Bitmap(i) => i.contains(key),
+            _ if self.first_expiry == u64::MAX => self.slot(key, now).is_some(),
+            _ => self.get(key, now).is_some(),
+        };
+        found || self.catch_all(now).is_some()
+    }
+
+    /// The catch-all element, unless it expired.
+    #[inline]
+    pub fn catch_all(&self, now: u64) -> Option<&Element<V>> {
+        self.catch_all.as_deref().filter(|e| e.is_alive(now))
+    }
+
+    fn exact_slot(&self, key: &[u8], key_end: Option<&[u8]>) -> Option<u32> {
+        let end = key_end.unwrap_or(key);
+        match &*self.index {
+            Index::Bitmap(i) => i.find(key).filter(|_| key == end),
+            Index::HashWords(i) => i.find(key).filter(|_| key == end),
+            Index::HashBytes(i) => i.find(key).filter(|_| key == end),
+            Index::Intervals(i) => i.find(key, end),
+            Index::Ranges(i) => i.find(key, end),
+        }
+    }
+
+    /// The element with exactly this key or interval; the catch-all for an empty key.
+    pub fn find(&self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<&Element<V>> {
+        if key.is_empty() {
+            return self.catch_all(now);
+        }
+        self.slots.get(self.exact_slot(key, key_end)?).filter(|e| e.is_alive(now))
+    }
+
+    /// All elements as the kernel's dump gives them after nft sorted it: ascending by key; concatenations of ranges
+    /// in order of insertion. The catch-all last.
+    pub fn iter(&self) -> impl Iterator<Item = &Element<V>> {
+        let order = match &*self.index {
+            Index::Bitmap(i) => i.ascending(),
+            Index::Intervals(i) => i.ascending(),
+            Index::Ranges(i) => i.in_order(),
+            Index::HashWords(_) | Index::HashBytes(_) => {
+                let mut taken: Vec<_> = self.slots.iter().collect();
+                taken.sort_unstable_by_key(|(_, e)| &e.key);
+                taken.into_iter().map(|(slot, _)| slot).collect()
+            }
+        };
+        order.into_iter().filter_map(|slot| self.slots.get(slot)).chain(self.catch_all.as_deref())
+    }
+
+    /// All elements in no order, without the cost of one.
+    pub fn iter_unordered(&self) -> impl Iterator<Item = &Element<V>> {
+        self.slots.iter().map(|(_, e)| e).chain(self.catch_all.as_deref())
+    }
+
+    /// A set with the same keys and other values; it shares the index.
+    pub fn map_values<W>(&self, mut f: impl FnMut(&V) -> W) -> Set<W> {
+        Set {
+            description: self.description.clone(),
+            backend: self.backend,
+            index: self.index.clone(),
+            slots: self.slots.map(&mut f),
+            catch_all: self.catch_all.as_deref().map(|e| {
+                Arc::new(Element {
+                    key: e.key.clone(),
+                    key_end: e.key_end.clone(),
+                    value: f(&e.value),
+                    expires_at: e.expires_at,
+                })
+            }),
+            first_expiry: self.first_expiry,
+        }
+    }
+}
+
+impl Index {
+    fn new(backend: Backend, d: &Description) -> Index {
+        match backend {
+            Backend::Bitmap => Index::Bitmap(Bitmap::new(d.key_len)),
+            Backend::Intervals => Index::Intervals(Intervals::new(d.key_len)),
+            Backend::ConcatenatedRanges => Index::Ranges(Ranges::new(d.key_len, &d.fields)),
+            Backend::HashFast | Backend::Hash | Backend::ResizableHash if d.key_len == 4 => {
+                Index::HashWords(HashWords::new())
+            }
+            Backend::HashFast | Backend::Hash | Backend::ResizableHash => Index::HashBytes(HashBytes::new(d.key_len)),
+        }
+    }
 }
 
 impl<V: Clone> Set<V> {
     /// An empty set with the backend that suits the description; `None` if no backend can do it
     /// (`EOPNOTSUPP`).
     pub fn new(description: Description) -> Option<Self> {
-        Some(Set { description, elements: Vec::new() })
+        let backend = Backend::select(&description)?;
+        Self::with_backend(description, backend)
     }
 
-    /// The description it was made from.
-    pub fn description(&self) -> &Description {
-        &self.description
+    /// An empty set with a backend of the caller's choice; `None` if that cannot hold such a set.
+    pub fn with_backend(description: Description, backend: Backend) -> Option<Self> {
+        if description.key_len == 0 || description.key_len > 64 || !backend.suits(&description) {
+            return None;
+        }
+        let index = Arc::new(Index::new(backend, &description));
+        let description = Arc::new(description);
+        Some(Set { description, backend, index, slots: Slots::new(), catch_all: None, first_expiry: u64::MAX })
     }
 
-    /// Elements, the catch-all and expired ones included.
-    pub fn len(&self) -> usize {
-        self.elements.len()
+    /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
+    /// unchanged, but for expired elements, which are gone.
+    pub fn insert(&mut self, element: Element<V>, now: u64) -> Result<(), InsertError> {
+        if self.first_expiry <= now {
+            self.sweep(now);
+        }
+        let expiry = element.expires_at.unwrap_or(u64::MAX);
+        if element.key.is_empty() {
+            if self.catch_all.is_some() {
+                return Err(InsertError::Exists);
+            }
+            self.catch_all = Some(Arc::new(element));
+        } else {
+            self.insert_key(element)?;
+        }
+        self.first_expiry = self.first_expiry.min(expiry);
+        Ok(())
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.elements.is_empty()
+    fn insert_key(&mut self, element: Element<V>) -> Result<(), InsertError> {
+        let key = &*element.key;
+        let end = element.key_end.as_deref().unwrap_or(key);
+        if key.len() != self.description.key_len || end.len() != key.len() {
+            return Err(InsertError::Invalid);
+        }
+        if !self.description.interval && key != end {
+            return Err(InsertError::Invalid);
+        }
+        if self.exact_slot(key, Some(end)).is_some() {
+            return Err(InsertError::Exists);
+        }
+        let full = self.description.size.is_some_and(|max| max > 0 && self.slots.len() >= max as usize);
+        let slot = self.slots.next();
+        match (Arc::make_mut(&mut self.index), full) {
+            (Index::Intervals(i), false) => i.insert(key, end, slot)?,
+            (Index::Ranges(i), false) => i.insert(key, end, slot)?,
+            // The kernel inserts first and counts then: what clashes is refused for that.
+            (Index::Intervals(i), true) => {
+                i.insert(key, end, slot)?;
+                i.remove(key, end);
+            }
+            (Index::Ranges(i), true) => {
+                i.insert(key, end, slot)?;
+                i.remove(key, end);
+            }
+            (_, true) => {}
+            (Index::Bitmap(i), false) => i.insert(key, slot),
+            (Index::HashWords(i), false) => i.insert(key, slot),
+            (Index::HashBytes(i), false) => i.insert(key, slot),
+        }
+        if full {
+            return Err(InsertError::Full);
+        }
+        self.slots.put(element);
+        Ok(())
     }
 
-    /// Inserts an element. One with an empty key is the catch-all. On [`InsertError::Exists`] the set is unchanged.
-    pub fn insert(&mut self, _element: Element<V>, _now: u64) -> Result<(), InsertError> {
-        todo!()
+    /// Changes value and expiry of the element with exactly this key or interval; `false` if there is none.
+    pub fn modify(
+        &mut self,
+        key: &[u8],
+        key_end: Option<&[u8]>,
+        now: u64,
+        change: impl FnOnce(&mut V, &mut Option<u64>),
+    ) -> bool {
+        if self.find(key, key_end, now).is_none() {
+            return false;
+        }
+        let element = match self.exact_slot(key, key_end) {
+            _ if key.is_empty() => self.catch_all.as_mut().map(Arc::make_mut),
+            Some(slot) => self.slots.get_mut(slot),
+            None => None,
+        };
+        let Some(element) = element else { return false };
+        change(&mut element.value, &mut element.expires_at);
+        self.first_expiry = self.first_expiry.min(element.expires_at.unwrap_or(u64::MAX));
+        true
     }
 
-    /// The element with exactly this key or interval.
-    pub fn find(&self, _key: &[u8], _key_end: Option<&[u8]>, _now: u64) -> Option<&Element<V>> {
-        todo!()
+    /// Removes the element with exactly this key or interval; an expired one is not there.
+    pub fn remove(&mut self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<Element<V>> {
+        self.find(key, key_end, now)?;
+        if key.is_empty() {
+            return self.catch_all.take().map(Arc::unwrap_or_clone);
+        }
+        let slot = self.exact_slot(key, key_end)?;
+        self.remove_slot(slot)
     }
 
-    /// Removes the element with exactly this key or interval.
-    pub fn remove(&mut self, _key: &[u8], _key_end: Option<&[u8]>, _now: u64) -> Option<Element<V>> {
-        todo!()
+    fn remove_slot(&mut self, slot: u32) -> Option<Element<V>> {
+        let element = self.slots.take(slot)?;
+        let (key, end) = (&*element.key, element.key_end.as_deref().unwrap_or(&element.key));
+        match Arc::make_mut(&mut self.index) {
+            Index::Bitmap(i) => i.remove(key),
+            Index::HashWords(i) => i.remove(key),
+            Index::HashBytes(i) => i.remove(key),
+            Index::Intervals(i) => i.remove(key, end),
+            Index::Ranges(i) => i.remove(key, end),
+        };
+        Some(element)
+    }
+
+    /// Removes what has expired.
+    pub fn sweep(&mut self, now: u64) {
+        if self.first_expiry > now {
+            return;
+        }
+        let gone: Vec<u32> = self.slots.iter().filter(|(_, e)| !e.is_alive(now)).map(|(slot, _)| slot).collect();
+        for slot in gone {
+            self.remove_slot(slot);
+        }
+        self.catch_all.take_if(|e| !e.is_alive(now));
+        self.first_expiry = self.iter_unordered().filter_map(|e| e.expires_at).min().unwrap_or(u64::MAX);
     }
 
     /// Removes everything.
     pub fn clear(&mut self) {
-        self.elements.clear();
+        self.index = Arc::new(Index::new(self.backend, &self.description));
+        self.slots = Slots::new();
+        self.catch_all = None;
+        self.first_expiry = u64::MAX;
     }
 
-    /// The element that a packet with this key meets at time `now`: the matching one, else the catch-all.
-    #[inline]
-    pub fn lookup(&self, _key: &[u8], _now: u64) -> Option<&Element<V>> {
-        todo!()
+    /// Ends a series of changes: brings the lookup structure into the form that is fast to search (the kernel's
+    /// `commit`). Lookups before it are right, but may be slow.
+    pub fn commit(&mut self) {
+        match &*self.index {
+            Index::Intervals(i) if !i.is_sealed() => {}
+            Index::Ranges(i) if !i.is_sealed() => {}
+            _ => return,
+        }
+        match Arc::make_mut(&mut self.index) {
+            Index::Intervals(i) => i.seal(),
+            Index::Ranges(i) => i.seal(),
+            Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_) => {}
+        }
     }
-
-    /// All elements, ascending by key; the catch-all last.
-    pub fn iter(&self) -> impl Iterator<Item = &Element<V>> {
-        self.elements.iter()
-    }
-
-    /// Ends a series of changes: brings the lookup structure up to date (the kernel's `commit`). Lookups before it
-    /// may miss what was inserted.
-    pub fn commit(&mut self) {}
 }

@@ -1,0 +1,273 @@
+//! Every backend against a list that is searched from one end to the other.
+
+use penstock_sets::{Backend, Description, Element, InsertError, Set};
+
+/// A set without any structure.
+struct Model {
+    description: Description,
+    elements: Vec<Element<u32>>,
+}
+
+impl Model {
+    fn end(e: &Element<u32>) -> &[u8] {
+        e.key_end.as_deref().unwrap_or(&e.key)
+    }
+
+    fn parts(&self) -> Vec<std::ops::Range<usize>> {
+        let d = &self.description;
+        if d.fields.len() < 2 || !d.interval {
+            return vec![0..d.key_len];
+        }
+        let mut offset = 0;
+        let mut part = |&len: &u8| {
+            let part = offset..offset + usize::from(len);
+            offset += usize::from(len).next_multiple_of(4);
+            part
+        };
+        d.fields.iter().map(&mut part).collect()
+    }
+
+    fn contains(&self, e: &Element<u32>, key: &[u8]) -> bool {
+        self.parts()
+            .into_iter()
+            .all(|p| e.key[p.clone()] <= key[p.clone()] && key[p.clone()] <= Self::end(e)[p])
+    }
+
+    fn sweep(&mut self, now: u64) {
+        self.elements.retain(|e| e.is_alive(now));
+    }
+
+    fn insert(&mut self, new: Element<u32>, now: u64) -> Result<(), InsertError> {
+        self.sweep(now);
+        let catch_all = self.elements.iter().any(|e| e.key.is_empty());
+        if new.key.is_empty() {
+            if catch_all {
+                return Err(InsertError::Exists);
+            }
+        } else {
+            let keyed = || self.elements.iter().filter(|e| !e.key.is_empty());
+            if keyed().any(|e| e.key == new.key && Self::end(e) == Self::end(&new)) {
+                return Err(InsertError::Exists);
+            }
+            let several = self.parts().len() > 1;
+            let touches = |e: &Element<u32>| {
+                self.contains(e, &new.key)
+                    || self.contains(e, Self::end(&new))
+                    || !several && self.contains(&new, &e.key)
+            };
+            if self.description.interval && keyed().any(touches) {
+                return Err(InsertError::Overlap);
+            }
+            if self.description.size.is_some_and(|max| keyed().count() >= max as usize) {
+                return Err(InsertError::Full);
+            }
+        }
+        self.elements.push(new);
+        Ok(())
+    }
+
+    fn find(&self, key: &[u8], end: &[u8], now: u64) -> Option<&Element<u32>> {
+        self.elements.iter().find(|e| *e.key == *key && Self::end(e) == end && e.is_alive(now))
+    }
+
+    fn lookup(&self, key: &[u8], now: u64) -> Option<u32> {
+        let mut alive = self.elements.iter().filter(|e| e.is_alive(now));
+        let matching = alive.clone().find(|e| !e.key.is_empty() && self.contains(e, key));
+        matching.or_else(|| alive.find(|e| e.key.is_empty())).map(|e| e.value)
+    }
+}
+
+/// Keys from a small space, so that they meet.
+fn key(rng: &mut fastrand::Rng, d: &Description) -> Box<[u8]> {
+    let mut key = vec![0; d.key_len];
+    let mut offset = 0;
+    let whole = [d.key_len as u8];
+    for &len in if d.fields.is_empty() { &whole[..] } else { &d.fields } {
+        let len = usize::from(len);
+        key[offset] = rng.u8(0..2) * 0x81;
+        key[offset + len - 1] = if len == 1 { rng.u8(0..40) } else { rng.u8(0..12) * 20 };
+        offset += len.next_multiple_of(4);
+    }
+    key.into()
+}
+
+fn element(rng: &mut fastrand::Rng, d: &Description, now: u64) -> Element<u32> {
+    let catch_all = rng.u8(0..20) == 0;
+    let a = if catch_all { [].into() } else { key(rng, d) };
+    let mut end = None;
+    let mut start = a.clone();
+    if d.interval && !catch_all && rng.bool() {
+        let b = key(rng, d);
+        let (mut lo, mut hi) = (a.to_vec(), a.to_vec());
+        let mut offset = 0;
+        let whole = [d.key_len as u8];
+        for &len in if d.fields.len() < 2 { &whole[..] } else { &d.fields } {
+            let part = offset..offset + usize::from(len);
+            lo[part.clone()].copy_from_slice((&a[part.clone()]).min(&b[part.clone()]));
+            hi[part.clone()].copy_from_slice((&a[part.clone()]).max(&b[part.clone()]));
+            offset += usize::from(len).next_multiple_of(4);
+        }
+        start = lo.into();
+        end = Some(hi.into());
+    }
+    let expires_at = (d.timeout && rng.bool()).then(|| now + rng.u64(1..400));
+    Element { key: start, key_end: end, value: rng.u32(..), expires_at }
+}
+
+fn descriptions() -> Vec<Description> {
+    let d = Description::default;
+    let mut all = Vec::new();
+    for key_len in [1, 2, 4, 6, 8, 16, 20, 64] {
+        for interval in [false, true] {
+            for map in [false, true] {
+                for timeout in [false, true] {
+                    for size in [None, Some(10), Some(500)] {
+                        all.push(Description { key_len, interval, map, timeout, size, ..d() });
+                    }
+                }
+            }
+        }
+    }
+    for (key_len, fields) in [(8, vec![4, 2]), (8, vec![1, 2]), (36, vec![16, 6, 2, 4]), (12, vec![2, 2, 2])] {
+        for interval in [false, true] {
+            for timeout in [false, true] {
+                for size in [None, Some(10), Some(500)] {
+                    let fields = fields.clone();
+                    all.push(Description { key_len, fields, interval, timeout, size, ..d() });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let Some(mut set) = Set::with_backend(description.clone(), backend) else {
+        panic!("{backend:?} said that it suits {description:?}");
+    };
+    let mut model = Model { description: description.clone(), elements: Vec::new() };
+    let mut now = 1;
+    let mut older: Option<(Set<u32>, Vec<Element<u32>>)> = None;
+    for step in 0..steps {
+        let context = || format!("seed {seed} step {step} {backend:?} {description:?}");
+        now += rng.u64(0..4);
+        match rng.u8(0..20) {
+            0..8 => {
+                let e = element(&mut rng, description, now);
+                assert_eq!(set.insert(e.clone(), now), model.insert(e.clone(), now), "insert {e:?} {}", context());
+            }
+            8..11 => {
+                let known = (!model.elements.is_empty()).then(|| rng.usize(0..model.elements.len()));
+                let e = match known {
+                    Some(i) if rng.u8(0..4) > 0 => model.elements[i].clone(),
+                    _ => element(&mut rng, description, now),
+                };
+                let expected = model.find(&e.key, Model::end(&e), now).cloned();
+                let removed = set.remove(&e.key, e.key_end.as_deref(), now);
+                assert_eq!(removed, expected, "remove {}", context());
+                if let Some(gone) = expected {
+                    model.elements.retain(|e| *e != gone);
+                }
+            }
+            11 => set.commit(),
+            12 => older = Some((set.clone(), set.iter().cloned().collect())),
+            13 if rng.u8(0..20) == 0 => {
+                set.clear();
+                model.elements.clear();
+            }
+            14 => {
+                let doubled = set.map_values(|v| u64::from(*v) * 2);
+                let k = key(&mut rng, description);
+                let expected = model.lookup(&k, now).map(|v| u64::from(v) * 2);
+                assert_eq!(doubled.lookup(&k, now).map(|e| e.value), expected, "{}", context());
+            }
+            15 => {
+                let e = element(&mut rng, description, now);
+                let mut expected = false;
+                for m in &mut model.elements {
+                    if m.key == e.key && Model::end(m) == Model::end(&e) && m.is_alive(now) {
+                        (m.value, m.expires_at, expected) = (e.value, e.expires_at, true);
+                    }
+                }
+                let modified = set.modify(&e.key, e.key_end.as_deref(), now, |value, expires| {
+                    (*value, *expires) = (e.value, e.expires_at);
+                });
+                assert_eq!(modified, expected, "{}", context());
+            }
+            _ => {
+                for _ in 0..4 {
+                    let k = key(&mut rng, description);
+                    let expected = model.lookup(&k, now);
+                    assert_eq!(set.lookup(&k, now).map(|e| e.value), expected, "lookup {k:?} {}", context());
+                    assert_eq!(set.contains(&k, now), expected.is_some(), "{}", context());
+                }
+            }
+        }
+        if step % 64 == 0 {
+            let mut expected: Vec<_> = model.elements.iter().filter(|e| e.is_alive(now)).cloned().collect();
+            if backend != Backend::ConcatenatedRanges {
+                expected.sort_by(|a, b| a.key.cmp(&b.key));
+            }
+            expected.sort_by_key(|e| e.key.is_empty());
+            let listed: Vec<_> = set.iter().filter(|e| e.is_alive(now)).cloned().collect();
+            assert_eq!(listed, expected, "{}", context());
+            assert!(set.len() >= expected.len());
+        }
+        if let Some((older, listed)) = &older {
+            assert!(older.iter().eq(listed.iter()), "a clone changed with its original: {}", context());
+        }
+    }
+}
+
+#[test]
+fn every_backend_answers_as_a_plain_list_does() {
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("SEED={seed}");
+    let kinds = [
+        Backend::HashFast,
+        Backend::Hash,
+        Backend::ResizableHash,
+        Backend::Bitmap,
+        Backend::Intervals,
+        Backend::ConcatenatedRanges,
+    ];
+    for (i, description) in descriptions().iter().enumerate() {
+        let suitable: Vec<_> = kinds.into_iter().filter(|b| b.suits(description)).collect();
+        assert!(!suitable.is_empty(), "{description:?}");
+        for backend in suitable {
+            // The same operations on each backend: what agrees with the list agrees with the others.
+            run(seed.wrapping_add(i as u64), description, backend, 400);
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_elements_go_in_and_are_found() {
+    let number = |i: u32| i.wrapping_mul(2_654_435_761) & !0xff;
+    let plain = Description { key_len: 4, ..Description::default() };
+    let nets = Description { interval: true, ..plain.clone() };
+    let both = Description { key_len: 8, fields: vec![4, 2], interval: true, ..plain.clone() };
+    for description in [plain, nets, both] {
+        let mut set = Set::new(description.clone()).unwrap();
+        let mut count = 0;
+        for i in 0..100_000 {
+            let (mut key, mut end) = (number(i).to_be_bytes().to_vec(), (number(i) | 0xff).to_be_bytes().to_vec());
+            if description.key_len == 8 {
+                key.extend([0, 80, 0, 0]);
+                end.extend([0, 90, 0, 0]);
+            }
+            let key_end = description.interval.then(|| end.into());
+            count += usize::from(set.insert(Element { key: key.into(), key_end, value: i, expires_at: None }, 0).is_ok());
+        }
+        set.commit();
+        assert_eq!(set.len(), count);
+        for i in (0..100_000).step_by(777) {
+            let mut key = number(i).to_be_bytes().to_vec();
+            if description.key_len == 8 {
+                key.extend([0, 85, 0, 0]);
+            }
+            assert_eq!(set.lookup(&key, 0).map(|e| &e.key[..4]), Some(&number(i).to_be_bytes()[..]));
+        }
+    }
+}
