@@ -20,7 +20,10 @@ macro_rules! word {
                     return Some(<$type>::from_be_bytes(bytes));
                 }
                 let mut bytes = [0; $bytes];
-                bytes.get_mut($bytes - key.len().min($bytes)..).filter(|b| b.len() == key.len())?.copy_from_slice(key);
+                bytes
+                    .get_mut($bytes - key.len().min($bytes)..)
+                    .filter(|b| b.len() == key.len())?
+                    .copy_from_slice(key);
                 Some(<$type>::from_be_bytes(bytes))
             }
         }

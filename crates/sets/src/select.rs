@@ -67,7 +67,9 @@ impl Backend {
     /// Cost class of a lookup.
     pub fn lookup_class(self) -> LookupClass {
         match self {
-            Backend::HashFast | Backend::Hash | Backend::ResizableHash | Backend::Bitmap => LookupClass::Constant,
+            Backend::HashFast | Backend::Hash | Backend::ResizableHash | Backend::Bitmap => {
+                LookupClass::Constant
+            }
             Backend::Intervals | Backend::ConcatenatedRanges => LookupClass::Logarithmic,
         }
     }
@@ -175,7 +177,10 @@ mod tests {
             (Description { key_len: 4, size: Some(9), timeout: true, ..d() }, Some(Backend::ResizableHash)),
             (Description { key_len: 2, size: Some(9), dynamic: true, ..d() }, Some(Backend::ResizableHash)),
             (Description { key_len: 4, interval: true, ..d() }, Some(Backend::Intervals)),
-            (Description { key_len: 2, interval: true, map: true, timeout: true, ..d() }, Some(Backend::Intervals)),
+            (
+                Description { key_len: 2, interval: true, map: true, timeout: true, ..d() },
+                Some(Backend::Intervals),
+            ),
             (Description { key_len: 8, fields: vec![4, 2], ..d() }, Some(Backend::ResizableHash)),
             (Description { key_len: 8, fields: vec![4, 2], size: Some(2), ..d() }, Some(Backend::Hash)),
             (
@@ -184,8 +189,14 @@ mod tests {
             ),
             (Description { key_len: 4, interval: true, dynamic: true, ..d() }, None),
             (Description { key_len: 2, size: Some(4), policy: Policy::Memory, ..d() }, Some(Backend::Hash)),
-            (Description { key_len: 2, size: Some(4000), policy: Policy::Memory, ..d() }, Some(Backend::Bitmap)),
-            (Description { key_len: 4, size: Some(4), policy: Policy::Memory, ..d() }, Some(Backend::HashFast)),
+            (
+                Description { key_len: 2, size: Some(4000), policy: Policy::Memory, ..d() },
+                Some(Backend::Bitmap),
+            ),
+            (
+                Description { key_len: 4, size: Some(4), policy: Policy::Memory, ..d() },
+                Some(Backend::HashFast),
+            ),
         ];
         for (description, expected) in cases {
             assert_eq!(Backend::select(&description), expected, "{description:?}");

@@ -187,7 +187,9 @@ impl Index {
             Backend::HashFast | Backend::Hash | Backend::ResizableHash if d.key_len == 4 => {
                 Index::HashWords(HashWords::new())
             }
-            Backend::HashFast | Backend::Hash | Backend::ResizableHash => Index::HashBytes(HashBytes::new(d.key_len)),
+            Backend::HashFast | Backend::Hash | Backend::ResizableHash => {
+                Index::HashBytes(HashBytes::new(d.key_len))
+            }
         }
     }
 }
@@ -207,7 +209,14 @@ impl<V: Clone> Set<V> {
         }
         let index = Arc::new(Index::new(backend, &description));
         let description = Arc::new(description);
-        Some(Set { description, backend, index, slots: Slots::new(), catch_all: None, first_expiry: u64::MAX })
+        Some(Set {
+            description,
+            backend,
+            index,
+            slots: Slots::new(),
+            catch_all: None,
+            first_expiry: u64::MAX,
+        })
     }
 
     /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
@@ -317,7 +326,8 @@ impl<V: Clone> Set<V> {
         if self.first_expiry > now {
             return;
         }
-        let gone: Vec<u32> = self.slots.iter().filter(|(_, e)| !e.is_alive(now)).map(|(slot, _)| slot).collect();
+        let gone: Vec<u32> =
+            self.slots.iter().filter(|(_, e)| !e.is_alive(now)).map(|(slot, _)| slot).collect();
         for slot in gone {
             self.remove_slot(slot);
         }

@@ -37,8 +37,9 @@ impl<V> Slots<V> {
             value: f(&e.value),
             expires_at: e.expires_at,
         };
-        let mut chunk =
-            |c: &Arc<Vec<Option<Element<V>>>>| Arc::new(c.iter().map(|e| e.as_ref().map(&mut element)).collect());
+        let mut chunk = |c: &Arc<Vec<Option<Element<V>>>>| {
+            Arc::new(c.iter().map(|e| e.as_ref().map(&mut element)).collect())
+        };
         Slots { chunks: self.chunks.iter().map(&mut chunk).collect(), free: self.free.clone(), len: self.len }
     }
 
