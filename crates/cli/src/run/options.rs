@@ -1,0 +1,205 @@
+//! The command line of `penstock run`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use lexopt::Arg::{Long, Short, Value};
+
+/// What `--help` prints, and what follows a usage error.
+pub const USAGE: &str = "\
+Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]
+
+Takes the frames of all captures in the order of their timestamps, which are the clock.
+
+  --net NET              interfaces, addresses, routes and neighbours, as lines for `ip -batch`
+  --rules RULES          the ruleset, as for `nft -f`
+  --read DEV=FILE...     frames that arrive on DEV (pcap or pcapng, `-` for standard input);
+                         `host=FILE`: IP packets that the host sends,
+                         `host:DEV=FILE`: raw frames that the host sends on DEV
+  --write-dir DIR        write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap
+  -j, --json             print the final ruleset in libnftables JSON
+  --engine ENGINE        jit or interpreter (default: interpreter)
+  --trace                trace every packet, as `nft monitor trace` does
+  -h, --help             this text
+
+The final ruleset with its counters goes to standard output, a summary to standard error.
+";
+
+/// Where a capture's frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Arrives on a device.
+    Device(String),
+    /// An IP packet that the host sends.
+    Host,
+    /// A frame that the host sends raw on a device.
+    HostDevice(String),
+}
+
+/// One `--read`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub source: Source,
+    pub file: PathBuf,
+}
+
+/// What runs VM programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Interpreter,
+    Jit,
+}
+
+/// The options of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub net: PathBuf,
+    pub rules: PathBuf,
+    pub reads: Vec<Read>,
+    pub write_dir: Option<PathBuf>,
+    pub json: bool,
+    pub engine: Engine,
+    pub trace: bool,
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Run(Options),
+    Help,
+}
+
+impl Options {
+    /// Reads the arguments after `run`. The error is a sentence for the user.
+    pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
+        let mut parser = lexopt::Parser::from_args(args);
+        let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
+        let (mut reads, mut json, mut trace) = (Vec::new(), false, false);
+        while let Some(arg) = parser.next().map_err(sentence)? {
+            match arg {
+                Long("net") => once(&mut net, "--net", PathBuf::from(parser.value().map_err(sentence)?))?,
+                Long("rules") => {
+                    once(&mut rules, "--rules", PathBuf::from(parser.value().map_err(sentence)?))?
+                }
+                Long("read") => {
+                    for value in parser.values().map_err(sentence)? {
+                        reads.push(read(&value)?);
+                    }
+                }
+                Long("write-dir") => {
+                    once(&mut write_dir, "--write-dir", PathBuf::from(parser.value().map_err(sentence)?))?;
+                }
+                Short('j') | Long("json") => json = true,
+                Long("engine") => {
+                    let name = parser.value().map_err(sentence)?;
+                    let chosen = match name.to_str() {
+                        Some("interpreter") => Engine::Interpreter,
+                        Some("jit") => Engine::Jit,
+                        _ => return Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
+                    };
+                    once(&mut engine, "--engine", chosen)?;
+                }
+                Long("trace") => trace = true,
+                Short('h') | Long("help") => return Ok(Wanted::Help),
+                Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
+                other => return Err(sentence(other.unexpected())),
+            }
+        }
+        if reads.is_empty() {
+            return Err("--read is missing".into());
+        }
+        Ok(Wanted::Run(Options {
+            net: net.ok_or("--net is missing")?,
+            rules: rules.ok_or("--rules is missing")?,
+            reads,
+            write_dir,
+            json,
+            engine: engine.unwrap_or(Engine::Interpreter),
+            trace,
+        }))
+    }
+}
+
+fn sentence(error: lexopt::Error) -> String {
+    error.to_string()
+}
+
+fn once<T>(slot: &mut Option<T>, option: &str, value: T) -> Result<(), String> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!("{option} is given twice")),
+    }
+}
+
+/// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
+fn read(value: &OsStr) -> Result<Read, String> {
+    let bytes = value.as_bytes();
+    let wrong = || format!("--read takes DEV=FILE, not `{}`", value.display());
+    let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+    let (device, file) = (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
+    if file.is_empty() {
+        return Err(wrong());
+    }
+    let source = match device {
+        "" | "host:" => return Err(wrong()),
+        "host" => Source::Host,
+        _ => match device.strip_prefix("host:") {
+            Some(device) => Source::HostDevice(device.to_owned()),
+            None => Source::Device(device.to_owned()),
+        },
+    };
+    Ok(Read { source, file: PathBuf::from(OsString::from_vec(file.to_vec())) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Wanted, String> {
+        Options::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn a_command_line_says_where_frames_come_from() {
+        let Ok(Wanted::Run(o)) = parse(
+            "--net n --rules r --read lan=l.pcap wan=w=2.pcap --read host=h --read=host:wan.5=- -j --write-dir d",
+        ) else {
+            panic!("a valid line")
+        };
+        let reads: Vec<_> = o.reads.iter().map(|r| (r.source.clone(), r.file.to_str().unwrap())).collect();
+        assert_eq!(
+            reads,
+            [
+                (Source::Device("lan".into()), "l.pcap"),
+                (Source::Device("wan".into()), "w=2.pcap"),
+                (Source::Host, "h"),
+                (Source::HostDevice("wan.5".into()), "-"),
+            ]
+        );
+        assert!(o.json && !o.trace && o.engine == Engine::Interpreter && o.write_dir == Some("d".into()));
+        assert_eq!(parse("--net n -h"), Ok(Wanted::Help));
+    }
+
+    #[test]
+    fn wrong_command_lines_are_refused_in_words() {
+        for (line, message) in [
+            ("", "--read is missing"),
+            ("--read a=b", "--net is missing"),
+            ("--net n --read a=b", "--rules is missing"),
+            ("--net n --net m", "--net is given twice"),
+            ("--read", "missing argument for option '--read'"),
+            ("--read lan", "--read takes DEV=FILE, not `lan`"),
+            ("--read =x", "--read takes DEV=FILE, not `=x`"),
+            ("--read lan=", "--read takes DEV=FILE, not `lan=`"),
+            ("--read host:=x", "--read takes DEV=FILE, not `host:=x`"),
+            ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
+            ("--speed", "invalid option '--speed'"),
+            ("-q", "invalid option '-q'"),
+            ("--json=1", "unexpected argument for option '--json': \"1\""),
+            ("lan.pcap", "unexpected argument `lan.pcap`"),
+        ] {
+            assert_eq!(parse(line), Err(message.to_owned()), "{line}");
+        }
+    }
+}
