@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// As in nft's debug output: `jump -> chain` there is written without the arrow by the language.
+/// As in nft's debug output. A chain that has no name yet (a bound one before its commit) leaves the arrow away.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -43,6 +43,8 @@ impl fmt::Display for Verdict {
             Verdict::Queue => f.write_str("queue"),
             Verdict::Continue => f.write_str("continue"),
             Verdict::Break => f.write_str("break"),
+            Verdict::Jump(c) if c.is_empty() => f.write_str("jump"),
+            Verdict::Goto(c) if c.is_empty() => f.write_str("goto"),
             Verdict::Jump(c) => write!(f, "jump -> {c}"),
             Verdict::Goto(c) => write!(f, "goto -> {c}"),
             Verdict::Return => f.write_str("return"),

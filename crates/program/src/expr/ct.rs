@@ -1,0 +1,182 @@
+//! `ct`: the packet's connection (`NFTA_CT_*`, `net/netfilter/nft_ct.c`).
+
+use std::fmt;
+
+use super::{NFPROTO_IPV4, Use, Width};
+use crate::Register;
+
+/// `enum nft_ct_keys`, in its order. Integers are in host order unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum CtKey {
+    /// `NF_CT_STATE_*` bit, 4.
+    State = 0,
+    /// [`CtDir`] of the packet, 1.
+    Direction,
+    /// `IPS_*` bits, 4.
+    Status,
+    /// Mark, 4.
+    Mark,
+    /// Security mark, 4.
+    SecMark,
+    /// Milliseconds to live, 4.
+    Expiration,
+    /// Name of the helper, 16.
+    Helper,
+    /// `NFPROTO_*`, 1.
+    L3Protocol,
+    /// Source address of a direction, 4 or 16 as the table's family has it.
+    Src,
+    /// Destination address of a direction, 4 or 16 as the table's family has it.
+    Dst,
+    /// Transport protocol of a direction, 1.
+    Protocol,
+    /// Source port in network order, 2.
+    ProtoSrc,
+    /// Destination port in network order, 2.
+    ProtoDst,
+    /// 128 label bits, 16.
+    Labels,
+    /// Packets, 8.
+    Pkts,
+    /// Bytes, 8.
+    Bytes,
+    /// Bytes per packet, 8.
+    AvgPkt,
+    /// Zone, 2.
+    Zone,
+    /// Events that are reported, 4.
+    EventMask,
+    /// IPv4 source of a direction, 4.
+    SrcIp,
+    /// IPv4 destination of a direction, 4.
+    DstIp,
+    /// IPv6 source of a direction, 16.
+    SrcIp6,
+    /// IPv6 destination of a direction, 16.
+    DstIp6,
+    /// Identifier of the entry, 4.
+    Id,
+}
+
+impl CtKey {
+    /// Bytes in the register, in a table of this family (`NFPROTO_*`).
+    pub fn len(self, nfproto: u8) -> u32 {
+        use CtKey::*;
+        match self {
+            State | Status | Mark | SecMark | Expiration | EventMask | SrcIp | DstIp | Id => 4,
+            Direction | L3Protocol | Protocol => 1,
+            Helper | Labels | SrcIp6 | DstIp6 => 16,
+            Src | Dst if nfproto == NFPROTO_IPV4 => 4,
+            Src | Dst => 16,
+            ProtoSrc | ProtoDst | Zone => 2,
+            Pkts | Bytes | AvgPkt => 8,
+        }
+    }
+}
+
+impl fmt::Display for CtKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use CtKey::*;
+        f.write_str(match self {
+            State => "state",
+            Direction => "direction",
+            Status => "status",
+            Mark => "mark",
+            SecMark => "secmark",
+            Expiration => "expiration",
+            Helper => "helper",
+            L3Protocol => "l3protocol",
+            Src => "src",
+            Dst => "dst",
+            Protocol => "protocol",
+            ProtoSrc => "proto_src",
+            ProtoDst => "proto_dst",
+            Labels => "label",
+            Pkts => "packets",
+            Bytes => "bytes",
+            AvgPkt => "avgpkt",
+            Zone => "zone",
+            EventMask => "event",
+            SrcIp => "src_ip",
+            DstIp => "dst_ip",
+            SrcIp6 => "src_ip6",
+            DstIp6 => "dst_ip6",
+            // libnftnl 1.2.4 has no word for it.
+            Id => "unknown",
+        })
+    }
+}
+
+/// `IP_CT_DIR_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CtDir {
+    /// As the first packet.
+    Original = 0,
+    /// As the answers.
+    Reply = 1,
+}
+
+impl fmt::Display for CtDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CtDir::Original => "original",
+            CtDir::Reply => "reply",
+        })
+    }
+}
+
+/// Loads a key; breaks without a connection, `state` excepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ct {
+    /// `NFTA_CT_KEY`.
+    pub key: CtKey,
+    /// `NFTA_CT_DIRECTION`.
+    pub dir: Option<CtDir>,
+    /// `NFTA_CT_DREG`.
+    pub dreg: Register,
+}
+
+impl Ct {
+    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.len(nfproto))));
+    }
+}
+
+impl fmt::Display for Ct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ct load {} => {}", self.key, self.dreg)?;
+        if let Some(dir) = self.dir {
+            write!(f, " , dir {dir}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CtSet {
+    /// `NFTA_CT_KEY`: mark, labels, zone, event mask, secmark.
+    pub key: CtKey,
+    /// `NFTA_CT_DIRECTION`, for zones.
+    pub dir: Option<CtDir>,
+    /// `NFTA_CT_SREG`.
+    pub sreg: Register,
+}
+
+impl CtSet {
+    pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.key.len(nfproto))));
+    }
+}
+
+impl fmt::Display for CtSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ct set {} with {}", self.key, self.sreg)?;
+        if let Some(dir) = self.dir {
+            write!(f, " , dir {dir}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! `exthdr`: options and extension headers (`NFTA_EXTHDR_*`, `net/netfilter/nft_exthdr.c`).
+
+use std::fmt;
+
+use super::{Use, Width};
+use crate::Register;
+
+/// `NFT_EXTHDR_OP_*`: what is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExthdrOp {
+    /// IPv6 extension headers, by protocol number.
+    Ipv6,
+    /// TCP options.
+    TcpOpt,
+    /// IPv4 options.
+    Ipv4Opt,
+    /// SCTP chunks.
+    Sctp,
+    /// DCCP options.
+    Dccp,
+}
+
+/// libnftnl 1.2.4 has no word for SCTP and DCCP.
+impl fmt::Display for ExthdrOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExthdrOp::Ipv6 => " ipv6",
+            ExthdrOp::TcpOpt => " tcpopt",
+            ExthdrOp::Ipv4Opt => " ipv4",
+            ExthdrOp::Sctp | ExthdrOp::Dccp => "",
+        })
+    }
+}
+
+/// Loads bytes of a header, option or chunk, as they stand in the packet, or whether it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exthdr {
+    /// `NFTA_EXTHDR_OP`.
+    pub op: ExthdrOp,
+    /// `NFTA_EXTHDR_TYPE`: header, option or chunk number.
+    pub kind: u8,
+    /// `NFTA_EXTHDR_OFFSET`: bytes from its start.
+    pub offset: u32,
+    /// `NFTA_EXTHDR_LEN`: bytes.
+    pub len: u32,
+    /// `NFT_EXTHDR_F_PRESENT`: load 1 or 0 for there or not.
+    pub present: bool,
+    /// `NFTA_EXTHDR_DREG`.
+    pub dreg: Register,
+}
+
+impl Exthdr {
+    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.len)));
+    }
+}
+
+impl fmt::Display for Exthdr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = if self.present { " present" } else { "" };
+        write!(
+            f,
+            "exthdr load{} {}b @ {} + {}{present} => {}",
+            self.op, self.len, self.kind, self.offset, self.dreg
+        )
+    }
+}
+
+/// Writes bytes of a TCP option, where there is one. A maximum segment size is only ever lowered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExthdrSet {
+    /// `NFTA_EXTHDR_OP`: TCP options.
+    pub op: ExthdrOp,
+    /// `NFTA_EXTHDR_TYPE`: option number.
+    pub kind: u8,
+    /// `NFTA_EXTHDR_OFFSET`: bytes from the start of the option, at least 2.
+    pub offset: u32,
+    /// `NFTA_EXTHDR_LEN`: 2 or 4 bytes.
+    pub len: u32,
+    /// `NFTA_EXTHDR_SREG`, in network order.
+    pub sreg: Register,
+}
+
+impl ExthdrSet {
+    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+    }
+}
+
+impl fmt::Display for ExthdrSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exthdr write{} {} => {}b @ {} + {}", self.op, self.sreg, self.len, self.kind, self.offset)
+    }
+}
+
+/// Replaces a TCP option by no-operations, where there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExthdrReset {
+    /// `NFTA_EXTHDR_OP`: TCP options.
+    pub op: ExthdrOp,
+    /// `NFTA_EXTHDR_TYPE`: option number.
+    pub kind: u8,
+}
+
+impl fmt::Display for ExthdrReset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exthdr reset tcpopt {}", self.kind)
+    }
+}

@@ -1,0 +1,81 @@
+//! `fib`: ask the routing table (`NFTA_FIB_*`, `net/netfilter/nft_fib.c`).
+
+use std::fmt;
+
+use super::{Use, Width};
+use crate::Register;
+
+/// `enum nft_fib_result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FibResult {
+    /// Interface index in host order, 4 bytes; 0 without a route.
+    Oif,
+    /// Interface name, 16 bytes; zeros without a route.
+    OifName,
+    /// `RTN_*` in host order, 4 bytes.
+    AddrType,
+}
+
+/// `NFTA_FIB_F_SADDR`.
+pub const FIB_SADDR: u32 = 1;
+/// `NFTA_FIB_F_DADDR`.
+pub const FIB_DADDR: u32 = 2;
+/// `NFTA_FIB_F_MARK`.
+pub const FIB_MARK: u32 = 4;
+/// `NFTA_FIB_F_IIF`.
+pub const FIB_IIF: u32 = 8;
+/// `NFTA_FIB_F_OIF`.
+pub const FIB_OIF: u32 = 16;
+/// `NFTA_FIB_F_PRESENT`: load 1 or 0 for a route or none, 1 byte.
+pub const FIB_PRESENT: u32 = 32;
+
+/// Loads the result of a lookup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fib {
+    /// `NFTA_FIB_RESULT`.
+    pub result: FibResult,
+    /// `NFTA_FIB_FLAGS`: what is looked up ([`FIB_SADDR`] and its like).
+    pub flags: u32,
+    /// `NFTA_FIB_DREG`.
+    pub dreg: Register,
+}
+
+impl Fib {
+    /// Bytes in the register. The kernel asks for a whole word also for `present`.
+    pub fn len(&self) -> u32 {
+        match self.result {
+            FibResult::Oif | FibResult::AddrType => 4,
+            FibResult::OifName if self.flags & FIB_PRESENT != 0 => 4,
+            FibResult::OifName => 16,
+        }
+    }
+
+    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.len())));
+    }
+}
+
+impl fmt::Display for Fib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "fib ";
+        for (bit, word) in [
+            (FIB_SADDR, "saddr"),
+            (FIB_DADDR, "daddr"),
+            (FIB_MARK, "mark"),
+            (FIB_IIF, "iif"),
+            (FIB_OIF, "oif"),
+        ] {
+            if self.flags & bit != 0 {
+                write!(f, "{gap}{word}")?;
+                gap = " . ";
+            }
+        }
+        let result = match self.result {
+            FibResult::Oif => "oif",
+            FibResult::OifName => "oifname",
+            FibResult::AddrType => "type",
+        };
+        let present = if self.flags & FIB_PRESENT != 0 { " present" } else { "" };
+        write!(f, " {result}{present} => {}", self.dreg)
+    }
+}

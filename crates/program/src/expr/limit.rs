@@ -1,0 +1,46 @@
+//! `limit`: a token bucket (`NFTA_LIMIT_*`, `net/netfilter/nft_limit.c`).
+
+use std::fmt;
+
+/// `enum nft_limit_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LimitType {
+    /// `NFT_LIMIT_PKTS`.
+    Packets,
+    /// `NFT_LIMIT_PKT_BYTES`.
+    Bytes,
+}
+
+/// Breaks when the rate is exceeded, or while it is not (`over`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// `NFTA_LIMIT_RATE`: packets or bytes per unit.
+    pub rate: u64,
+    /// `NFTA_LIMIT_UNIT`: seconds of the unit: 1, 60, 3600, 86400, 604800.
+    pub unit: u64,
+    /// `NFTA_LIMIT_BURST`: packets or bytes.
+    pub burst: u32,
+    /// `NFTA_LIMIT_TYPE`.
+    pub kind: LimitType,
+    /// `NFT_LIMIT_F_INV`: `over`.
+    pub over: bool,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.unit {
+            1 => "second",
+            60 => "minute",
+            3600 => "hour",
+            86400 => "day",
+            604800 => "week",
+            _ => "error",
+        };
+        let kind = match self.kind {
+            LimitType::Packets => "packets",
+            LimitType::Bytes => "bytes",
+        };
+        let flags = u32::from(self.over);
+        write!(f, "limit rate {}/{unit} burst {} type {kind} flags 0x{flags:x}", self.rate, self.burst)
+    }
+}

@@ -1,0 +1,61 @@
+//! `log`: report the packet (`NFTA_LOG_*`, `net/netfilter/nft_log.c`).
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What is absent is `None`; `level` and `group` exclude each other.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Log {
+    /// `NFTA_LOG_PREFIX`: at most 127 bytes.
+    pub prefix: Option<Arc<str>>,
+    /// `NFTA_LOG_GROUP`: to the listeners of this nfnetlink_log group.
+    pub group: Option<u16>,
+    /// `NFTA_LOG_SNAPLEN`: bytes of the packet for them.
+    pub snaplen: Option<u32>,
+    /// `NFTA_LOG_QTHRESHOLD`: packets per message for them.
+    pub queue_threshold: Option<u16>,
+    /// `NFTA_LOG_LEVEL`: 0 (emerg) to 7 (debug) as syslog(3), 8 audit; 4 (warn) if absent.
+    pub level: Option<u32>,
+    /// `NFTA_LOG_FLAGS`: [`LOG_TCPSEQ`] and its like.
+    pub flags: Option<u32>,
+}
+
+/// `NF_LOG_TCPSEQ`: TCP sequence numbers.
+pub const LOG_TCPSEQ: u32 = 0x01;
+/// `NF_LOG_TCPOPT`: TCP options.
+pub const LOG_TCPOPT: u32 = 0x02;
+/// `NF_LOG_IPOPT`: IP options.
+pub const LOG_IPOPT: u32 = 0x04;
+/// `NF_LOG_UID`: user of the socket.
+pub const LOG_UID: u32 = 0x08;
+/// `NF_LOG_MACDECODE`: link header in words.
+pub const LOG_MACDECODE: u32 = 0x20;
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("log")?;
+        if let Some(prefix) = &self.prefix {
+            write!(f, " prefix {prefix}")?;
+        }
+        if let Some(group) = self.group {
+            let (snaplen, threshold) = (self.snaplen.unwrap_or(0), self.queue_threshold.unwrap_or(0));
+            return write!(f, " group {group} snaplen {snaplen} qthreshold {threshold}");
+        }
+        if let Some(level) = self.level {
+            write!(f, " level {level}")?;
+        }
+        let flags = self.flags.unwrap_or(0);
+        for (bit, word) in [
+            (LOG_TCPSEQ, " tcpseq"),
+            (LOG_TCPOPT, " tcpopt"),
+            (LOG_IPOPT, " ipopt"),
+            (LOG_UID, " uid"),
+            (LOG_MACDECODE, " macdecode"),
+        ] {
+            if flags & bit != 0 {
+                f.write_str(word)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! `reject`: answer with an error (`NFTA_REJECT_*`, `net/netfilter/nft_reject.c`).
+
+use std::fmt;
+
+/// `NFT_REJECT_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RejectType {
+    /// ICMP or ICMPv6 destination unreachable, code of that protocol.
+    IcmpUnreach = 0,
+    /// TCP reset.
+    TcpRst = 1,
+    /// Destination unreachable of the packet's own family, code `NFT_REJECT_ICMPX_*`.
+    IcmpxUnreach = 2,
+}
+
+/// Answers, and drops the packet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reject {
+    /// `NFTA_REJECT_TYPE`.
+    pub kind: RejectType,
+    /// `NFTA_REJECT_ICMP_CODE`.
+    pub code: u8,
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reject type {} code {}", self.kind as u8, self.code)
+    }
+}

@@ -1,0 +1,61 @@
+//! `rt`: the packet's route (`NFTA_RT_*`, `net/netfilter/nft_rt.c`).
+
+use std::fmt;
+
+use super::{Use, Width};
+use crate::Register;
+
+/// `enum nft_rt_keys`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RtKey {
+    /// Realm in host order, 4 bytes.
+    Classid,
+    /// Next hop, 4 bytes in network order.
+    Nexthop4,
+    /// Next hop, 16 bytes in network order.
+    Nexthop6,
+    /// Maximum segment size in host order, 2 bytes.
+    TcpMss,
+    /// Whether the route is through IPsec, 1 byte.
+    Xfrm,
+}
+
+impl RtKey {
+    /// Bytes in the register.
+    pub fn len(self) -> u32 {
+        match self {
+            RtKey::Classid | RtKey::Nexthop4 => 4,
+            RtKey::Nexthop6 => 16,
+            RtKey::TcpMss => 2,
+            RtKey::Xfrm => 1,
+        }
+    }
+}
+
+/// Loads a property of the route; breaks without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rt {
+    /// `NFTA_RT_KEY`.
+    pub key: RtKey,
+    /// `NFTA_RT_DREG`.
+    pub dreg: Register,
+}
+
+impl Rt {
+    pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.len())));
+    }
+}
+
+impl fmt::Display for Rt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = match self.key {
+            RtKey::Classid => "classid",
+            RtKey::Nexthop4 => "nexthop4",
+            RtKey::Nexthop6 => "nexthop6",
+            RtKey::TcpMss => "tcpmss",
+            RtKey::Xfrm => "ipsec",
+        };
+        write!(f, "rt load {key} => {}", self.dreg)
+    }
+}
