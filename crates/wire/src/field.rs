@@ -1,0 +1,46 @@
+//! Reading and writing of fields at constant offsets. The offsets are constants smaller than `N` at every call,
+//! so the bounds checks vanish when inlined.
+
+#[inline(always)]
+pub(crate) fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline(always)]
+pub(crate) fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[inline(always)]
+pub(crate) fn array<const N: usize, const M: usize>(bytes: &[u8; N], at: usize) -> [u8; M] {
+    let mut out = [0; M];
+    out.copy_from_slice(&bytes[at..at + M]);
+    out
+}
+
+#[inline(always)]
+pub(crate) fn put<const N: usize, const M: usize>(bytes: &mut [u8; N], at: usize, value: [u8; M]) {
+    bytes[at..at + M].copy_from_slice(&value);
+}
+
+#[inline(always)]
+pub(crate) fn put16<const N: usize>(bytes: &mut [u8; N], at: usize, value: u16) {
+    put(bytes, at, value.to_be_bytes());
+}
+
+#[inline(always)]
+pub(crate) fn put32<const N: usize>(bytes: &mut [u8; N], at: usize, value: u32) {
+    put(bytes, at, value.to_be_bytes());
+}
+
+/// Big-endian 16-bit word of a slice, if it is there.
+#[inline(always)]
+pub(crate) fn get16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Big-endian 32-bit word of a slice, if it is there.
+#[inline(always)]
+pub(crate) fn get32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,407 @@
+//! IPv4 options: what `__ip_options_compile()` (`net/ipv4/ip_options.c`) accepts, finds and writes.
+
+use std::net::Ipv4Addr;
+
+/// Bytes of options at most.
+pub const MAX_LEN: usize = 40;
+
+/// End of option list.
+pub const END: u8 = 0;
+/// No operation.
+pub const NOOP: u8 = 1;
+/// Record route.
+pub const RR: u8 = 7;
+/// Timestamp.
+pub const TIMESTAMP: u8 = 68;
+/// Security.
+pub const SEC: u8 = 130;
+/// Loose source and record route.
+pub const LSRR: u8 = 131;
+/// CIPSO.
+pub const CIPSO: u8 = 134;
+/// Stream id.
+pub const SID: u8 = 136;
+/// Strict source and record route.
+pub const SSRR: u8 = 137;
+/// Router alert.
+pub const RA: u8 = 148;
+
+/// The bit of an option's kind that says it goes into all fragments.
+pub const COPIED: u8 = 0x80;
+
+/// Timestamp flag: timestamps only.
+pub const TS_ONLY: u8 = 0;
+/// Timestamp flag: addresses and timestamps.
+pub const TS_AND_ADDRESS: u8 = 1;
+/// Timestamp flag: only the listed hosts stamp.
+pub const TS_PRESPECIFIED: u8 = 3;
+
+/// What was found (`struct ip_options`). Offsets count from the start of the IPv4 header; 0 is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// Source route, loose or strict.
+    pub srr: u8,
+    /// Whether the source route is strict.
+    pub strict: bool,
+    /// Record route.
+    pub rr: u8,
+    /// The record route has room: a forwarder writes its address at its pointer minus 5.
+    pub rr_need_address: bool,
+    /// Timestamp.
+    pub ts: u8,
+    /// The timestamp option wants a time.
+    pub ts_need_time: bool,
+    /// The timestamp option wants an address: a forwarder writes it at its pointer minus 9.
+    pub ts_need_address: bool,
+    /// Router alert.
+    pub router_alert: u8,
+    /// CIPSO label; its contents are not checked.
+    pub cipso: u8,
+    /// Option bytes were changed: the header checksum must be made anew.
+    pub changed: bool,
+}
+
+impl Compiled {
+    /// Offset of the option `kind` as `ip option` matches find it: [`LSRR`], [`SSRR`], [`RR`], [`RA`]
+    /// (`ipv4_find_option()` of `nft_exthdr.c`). `None` if absent, also for other kinds.
+    #[inline]
+    pub fn find(&self, kind: u8) -> Option<usize> {
+        let at = match kind {
+            SSRR if self.strict => self.srr,
+            LSRR if !self.strict => self.srr,
+            RR => self.rr,
+            RA => self.router_alert,
+            _ => 0,
+        };
+        (at != 0).then_some(usize::from(at))
+    }
+}
+
+/// What the option parser asks when it fills in a received packet.
+pub struct Receive<F: Fn(Ipv4Addr) -> bool> {
+    /// The address that the host writes into record route and timestamp options: `fib_compute_spec_dst()`.
+    pub address: Ipv4Addr,
+    /// Milliseconds since midnight UTC.
+    pub time: u32,
+    /// Whether an address is a foreign unicast one (`inet_addr_type() == RTN_UNICAST`).
+    pub is_unicast: F,
+}
+
+/// Offset from the start of the IPv4 header of the byte that is wrong, for a parameter problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadOption(pub u8);
+
+/// Checks options without changing them, as the `ip option` match does on its copy: a source route must be
+/// unused (pointer 4), have at least one address and only whole ones.
+///
+/// # Errors
+/// The first byte that is wrong.
+pub fn check_copy(options: &[u8]) -> Result<Compiled, BadOption> {
+    let mut copy = [0; MAX_LEN];
+    let len = options.len().min(MAX_LEN);
+    let copy = &mut copy[..len];
+    copy.copy_from_slice(&options[..len]);
+    compile(copy, None::<&Receive<fn(Ipv4Addr) -> bool>>)
+}
+
+/// Checks the options of a received packet and fills in the host's address and the time where options ask for
+/// them. With [`Compiled::changed`] the checksum is to be made anew.
+///
+/// # Errors
+/// The first byte that is wrong; the packet is dropped with a parameter problem.
+pub fn check_received<F: Fn(Ipv4Addr) -> bool>(
+    options: &mut [u8],
+    receive: &Receive<F>,
+) -> Result<Compiled, BadOption> {
+    compile(options, Some(receive))
+}
+
+fn compile<F: Fn(Ipv4Addr) -> bool>(
+    options: &mut [u8],
+    receive: Option<&Receive<F>>,
+) -> Result<Compiled, BadOption> {
+    let mut out = Compiled::default();
+    let len = options.len().min(MAX_LEN);
+    let mut at = 0;
+    while at < len {
+        let position = (20 + at) as u8;
+        let bad = |n: u8| Err(BadOption(position + n));
+        let kind = options[at];
+        match kind {
+            END => {
+                for b in &mut options[at + 1..len] {
+                    out.changed |= *b != END;
+                    *b = END;
+                }
+                break;
+            }
+            NOOP => {
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some(&opt_len) = options[..len].get(at + 1) else { return bad(0) };
+        let n = usize::from(opt_len);
+        if n < 2 || n > len - at {
+            return bad(0);
+        }
+        let o = &mut options[at..at + n];
+        match kind {
+            SSRR | LSRR => {
+                if n < 3 {
+                    return bad(1);
+                }
+                if o[2] < 4 {
+                    return bad(2);
+                }
+                if out.srr != 0 {
+                    return bad(0);
+                }
+                if receive.is_none() && (o[2] != 4 || n < 7 || (n - 3) % 4 != 0) {
+                    return bad(1);
+                }
+                out.strict = kind == SSRR;
+                out.srr = position;
+            }
+            RR => {
+                if out.rr != 0 {
+                    return bad(0);
+                }
+                if n < 3 {
+                    return bad(1);
+                }
+                if o[2] < 4 {
+                    return bad(2);
+                }
+                if o[2] <= opt_len {
+                    if usize::from(o[2]) + 3 > n {
+                        return bad(2);
+                    }
+                    if let Some(r) = receive {
+                        put4(o, usize::from(o[2]) - 1, r.address.octets());
+                        out.changed = true;
+                    }
+                    o[2] += 4;
+                    out.rr_need_address = true;
+                }
+                out.rr = position;
+            }
+            TIMESTAMP => {
+                if out.ts != 0 {
+                    return bad(0);
+                }
+                if n < 4 {
+                    return bad(1);
+                }
+                if o[2] < 5 {
+                    return bad(2);
+                }
+                if let Err(byte) = timestamp(o, receive, &mut out) {
+                    return bad(byte);
+                }
+                out.ts = position;
+            }
+            RA => {
+                if n < 4 {
+                    return bad(1);
+                }
+                if o[2] == 0 && o[3] == 0 {
+                    out.router_alert = position;
+                }
+            }
+            CIPSO => {
+                if out.cipso != 0 {
+                    return bad(0);
+                }
+                out.cipso = position;
+            }
+            // The kernel asks for CAP_NET_RAW when it checks a copy; in its packet path that is granted.
+            _ => {}
+        }
+        at += n;
+    }
+    Ok(out)
+}
+
+/// The timestamp option; an error is the offset of the wrong byte in the option.
+fn timestamp<F: Fn(Ipv4Addr) -> bool>(
+    o: &mut [u8],
+    receive: Option<&Receive<F>>,
+    out: &mut Compiled,
+) -> Result<(), u8> {
+    let (n, pointer, flag) = (o.len(), usize::from(o[2]), o[3] & 0x0f);
+    if pointer > n {
+        if flag != TS_PRESPECIFIED {
+            let overflow = o[3] >> 4;
+            if overflow == 15 {
+                return Err(3);
+            }
+            if receive.is_some() {
+                o[3] = flag | (overflow + 1) << 4;
+                out.changed = true;
+            }
+        }
+        return Ok(());
+    }
+    if pointer + 3 > n || (matches!(flag, TS_AND_ADDRESS | TS_PRESPECIFIED) && pointer + 7 > n) {
+        return Err(2);
+    }
+    let mut time_at = pointer - 1;
+    match flag {
+        TS_ONLY => o[2] += 4,
+        TS_AND_ADDRESS => {
+            if let Some(r) = receive {
+                put4(o, pointer - 1, r.address.octets());
+            }
+            time_at += 4;
+            out.ts_need_address = true;
+            o[2] += 8;
+        }
+        TS_PRESPECIFIED => {
+            if let Some(r) = receive {
+                let listed = o.get(pointer - 1..).and_then(|b| b.first_chunk::<4>());
+                if listed.is_some_and(|a| (r.is_unicast)(Ipv4Addr::from(*a))) {
+                    return Ok(());
+                }
+            }
+            time_at += 4;
+            o[2] += 8;
+        }
+        _ => return Ok(()),
+    }
+    out.ts_need_time = true;
+    if let Some(r) = receive {
+        put4(o, time_at, r.time.to_be_bytes());
+        out.changed = true;
+    }
+    Ok(())
+}
+
+fn put4(bytes: &mut [u8], at: usize, value: [u8; 4]) {
+    if let Some(field) = bytes.get_mut(at..at + 4) {
+        field.copy_from_slice(&value);
+    }
+}
+
+/// Writes the forwarder's address into record route and timestamp options that asked for it when the packet was
+/// received (`ip_forward_options()`; the source route part is the router's). Gives whether anything changed.
+/// `options` are those that [`check_received`] saw.
+pub fn fill_forwarded(options: &mut [u8], found: &Compiled, address: Ipv4Addr) -> bool {
+    let mut changed = false;
+    for (need, position, back) in [(found.rr_need_address, found.rr, 5), (found.ts_need_address, found.ts, 9)]
+    {
+        let at = usize::from(position).saturating_sub(20);
+        if !need {
+            continue;
+        }
+        let Some(&pointer) = options.get(at + 2) else { continue };
+        if let Some(offset) = usize::from(pointer).checked_sub(back) {
+            put4(options, at + offset, address.octets());
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Makes options that do not go into later fragments no-operations (`ip_options_fragment()`).
+pub fn keep_copied(options: &mut [u8]) {
+    let mut rest = options;
+    loop {
+        match rest {
+            [] | [END, ..] => return,
+            [NOOP, tail @ ..] => rest = tail,
+            [kind, len, ..] => {
+                let (kind, n) = (*kind, usize::from(*len));
+                if n < 2 || n > rest.len() {
+                    return;
+                }
+                let (option, tail) = rest.split_at_mut(n);
+                if kind & COPIED == 0 {
+                    option.fill(NOOP);
+                }
+                rest = tail;
+            }
+            [_] => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_or_refused_as_in_the_kernel() {
+        let lsrr = [131, 7, 4, 198, 18, 0, 9];
+        for (options, kind, found) in [
+            (&lsrr[..], LSRR, Ok(Some(20))),
+            (&lsrr, SSRR, Ok(None)),
+            (&[1, 137, 7, 4, 198, 18, 0, 9], SSRR, Ok(Some(21))),
+            (&[148, 4, 0, 0], RA, Ok(Some(20))),
+            (&[148, 4, 0, 1], RA, Ok(None)),
+            (&[148, 3, 0, 0], RA, Err(21)),
+            (&[1, 1, 7, 7, 4, 0, 0, 0, 0], RR, Ok(Some(22))),
+            (&[7, 7, 8, 1, 2, 3, 4], RR, Ok(Some(20))),
+            (&[7, 7, 5, 0, 0, 0, 0], RR, Err(22)),
+            (&[7, 7, 3, 0, 0, 0, 0], RR, Err(22)),
+            (&[7, 3, 4, 7, 3, 4], RR, Err(23)),
+            (&[0, 148, 4, 0, 0], RA, Ok(None)),
+            (&[131, 6, 4, 198, 18, 0], LSRR, Err(21)),
+            (&[131, 11, 8, 1, 2, 3, 4, 5, 6, 7, 8], LSRR, Err(21)),
+            (&[131], LSRR, Err(20)),
+            (&[131, 1], LSRR, Err(20)),
+            (&[131, 8, 4, 1], LSRR, Err(20)),
+            (&[68, 4, 4, 0], RR, Err(22)),
+            (&[68, 4, 5, 0xf0], RR, Err(23)),
+            (&[200, 4, 0, 0, 148, 4, 0, 0], RA, Ok(Some(24))),
+        ] {
+            let got = check_copy(options).map(|c| c.find(kind)).map_err(|e| e.0);
+            assert_eq!(got, found, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_received_packet_is_stamped_and_a_forwarder_overwrites_the_address() {
+        let receive =
+            Receive { address: Ipv4Addr::new(198, 18, 0, 1), time: 0x0102_0304, is_unicast: |_| true };
+        let mut o = [7, 7, 4, 0, 0, 0, 0, 68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let c = check_received(&mut o, &receive).unwrap();
+        assert!(c.changed && c.rr_need_address && c.ts_need_address && c.ts_need_time);
+        assert_eq!(o, [7, 7, 8, 198, 18, 0, 1, 68, 12, 13, 1, 198, 18, 0, 1, 1, 2, 3, 4, 0]);
+        assert!(fill_forwarded(&mut o, &c, Ipv4Addr::new(198, 19, 0, 1)));
+        assert_eq!(o, [7, 7, 8, 198, 19, 0, 1, 68, 12, 13, 1, 198, 19, 0, 1, 1, 2, 3, 4, 0]);
+    }
+
+    #[test]
+    fn a_full_timestamp_option_counts_the_hosts_it_missed() {
+        let receive = Receive { address: Ipv4Addr::UNSPECIFIED, time: 0, is_unicast: |_| true };
+        let mut o = [68, 8, 9, 0x20, 1, 2, 3, 4];
+        assert!(check_received(&mut o, &receive).unwrap().changed);
+        assert_eq!(o[3], 0x30);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let kinds = [0, 1, 7, 68, 130, 131, 134, 137, 148];
+        for _ in 0..20_000 {
+            let mut o: Vec<u8> = (0..rng.usize(..=40)).map(|_| rng.u8(..16)).collect();
+            for _ in 0..4 {
+                if !o.is_empty() {
+                    let at = rng.usize(..o.len());
+                    o[at] = kinds[rng.usize(..kinds.len())];
+                }
+            }
+            let _ = check_copy(&o);
+            keep_copied(&mut o.clone());
+            let receive =
+                Receive { address: Ipv4Addr::LOCALHOST, time: 1, is_unicast: |a| a.octets()[0] & 1 == 0 };
+            if let Ok(c) = check_received(&mut o, &receive) {
+                fill_forwarded(&mut o, &c, Ipv4Addr::LOCALHOST);
+            }
+        }
+    }
+}
