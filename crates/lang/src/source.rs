@@ -1,5 +1,7 @@
 //! Input texts, and places in them.
 
+use std::sync::Arc;
+
 /// A span in one input: byte offsets, so it is small and cheap to join; lines and columns are found when a
 /// diagnostic is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -43,7 +45,7 @@ pub struct Input {
     /// Where from.
     pub origin: Origin,
     /// The text. Bytes that are not UTF-8 were replaced.
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// All inputs of a run; [`Loc::input`] indexes it.
@@ -59,4 +61,35 @@ pub trait Files {
     fn read(&self, path: &str) -> Result<String, String>;
     /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards.
     fn glob(&self, pattern: &str) -> Vec<String>;
+}
+
+impl Inputs {
+    /// Takes one more text; the number is what [`Loc::input`] says.
+    pub fn add(&mut self, origin: Origin, text: impl Into<Arc<str>>) -> u32 {
+        self.inputs.push(Input { origin, text: text.into() });
+        (self.inputs.len() - 1) as u32
+    }
+
+    /// The text of an input; empty if there is none of that number.
+    pub fn text(&self, input: u32) -> Arc<str> {
+        self.inputs.get(input as usize).map_or_else(|| Arc::from(""), |i| i.text.clone())
+    }
+
+    /// What a place holds; empty if the place is not of these inputs.
+    pub fn slice(&self, loc: Loc) -> &str {
+        self.inputs
+            .get(loc.input as usize)
+            .and_then(|i| i.text.get(loc.start as usize..loc.end as usize))
+            .unwrap_or_default()
+    }
+}
+
+impl Input {
+    /// Line (from 1) of a byte, and the offset at which that line starts.
+    pub fn line_of(&self, offset: u32) -> (u32, usize) {
+        let before = &self.text.as_bytes()[..(offset as usize).min(self.text.len())];
+        let line = before.iter().filter(|&&b| b == b'\n').count() as u32 + 1;
+        let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
+        (line, start)
+    }
 }

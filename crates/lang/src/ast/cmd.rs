@@ -153,7 +153,8 @@ pub struct TableBlock {
 /// A priority: a number, or a name with an offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrioritySpec {
-    /// Number, symbol (with [`PrioritySpec::offset`]) or variable.
+    /// What stands before the offset: a symbol (`filter`), or what a variable stands for. A number is the value 0
+    /// with the number as offset.
     pub expr: Expr,
     /// Added to it.
     pub offset: i32,
@@ -168,6 +169,7 @@ pub struct HookSpec {
     pub kind: ChainType,
     pub type_loc: Loc,
     pub hook: Hook,
+    pub hook_loc: Loc,
     pub priority: PrioritySpec,
     /// Names, a set of names, or variables.
     pub devices: Option<Expr>,

@@ -224,8 +224,9 @@ pub enum ExprKind {
         left: Box<Expr>,
         right: Box<Expr>,
     },
-    /// `flags & (a | b) == c` written as `flags a,b / a,b,c`: value and mask.
+    /// `flags & (a | b) == c` written as `flags a,b / a,b,c`: value and mask. `op` is `Eq` or `Neq`.
     FlagCmp {
+        op: RelOp,
         expr: Box<Expr>,
         value: Box<Expr>,
         mask: Box<Expr>,
