@@ -1,1 +1,48 @@
-//! placeholder
+//! The network of one namespace: links, addresses, neighbours, routes and rules, as the kernel keeps them.
+//!
+//! A [`Network`] is immutable. It is made from the lines that configure a real router, the input of
+//! `ip -batch` ([`Network::from_batch`]), with the kernel's consequences: an address makes local, broadcast and
+//! connected routes, a link that goes down loses its routes, a gateway must be reachable. Forwarding is on.
+//!
+//! ```
+//! let net = penstock_net::Network::from_batch("net.ip", "
+//!     link add wan address 02:00:00:00:00:01 type veth
+//!     link set wan up
+//!     addr add 198.18.0.1/24 dev wan
+//!     route add default via 198.18.0.254
+//!     neigh add 198.18.0.254 lladdr 02:00:00:00:00:fe dev wan
+//! ").unwrap();
+//! let hit = net.route4(&penstock_net::Flow4 { daddr: 0xc6130001, ..Default::default() }).unwrap();
+//! assert_eq!(net.link(hit.nexthop.oif).unwrap().name.as_ref(), "wan");
+//! ```
+//!
+//! It knows no packets and no rulesets. IPv4 addresses are `u32` and IPv6 addresses `u128` in host order on the
+//! lookup side, so that prefixes compare as numbers.
+
+mod batch;
+mod config;
+mod lines;
+mod link;
+mod lpm;
+mod mac;
+mod neighbour;
+mod network;
+mod route;
+mod rule;
+mod source;
+
+pub use batch::Error;
+pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
+pub use mac::Mac;
+pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
+pub use route::{Nexthop, Route, RouteType};
+pub use rule::{Action, Rule};
+
+/// Index of the loopback link, as in every namespace.
+pub const LOOPBACK: u32 = 1;
+/// `RT_TABLE_LOCAL`.
+pub const TABLE_LOCAL: u32 = 255;
+/// `RT_TABLE_MAIN`.
+pub const TABLE_MAIN: u32 = 254;
+/// `RT_TABLE_DEFAULT`.
+pub const TABLE_DEFAULT: u32 = 253;

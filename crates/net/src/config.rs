@@ -1,0 +1,715 @@
+//! The network in the making: each line of configuration with the consequences the kernel draws from it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crate::neighbour::Neighbours;
+use crate::network::Parts;
+use crate::{
+    Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
+    Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
+};
+
+/// Bits of a prefix that count.
+pub(crate) fn masked(prefix: u128, len: u8, six: bool) -> u128 {
+    let bits = if six { 128 } else { 32 };
+    if len == 0 { 0 } else { prefix >> (bits - len) << (bits - len) }
+}
+
+/// What to do about a route, address or neighbour that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Must be new.
+    Add,
+    /// Takes the place of the old one, or is new.
+    Replace,
+    /// Must be there.
+    Change,
+    /// Beside the old one, after it.
+    Append,
+    /// Beside the old one, before it.
+    Prepend,
+}
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) links: Vec<Link>,
+    next_index: u32,
+    /// Far ends of wires, not part of this namespace.
+    far_ends: Vec<Arc<str>>,
+    routes4: Vec<Route>,
+    routes6: Vec<Route>,
+    rules4: Vec<Rule>,
+    rules6: Vec<Rule>,
+    unmerged: bool,
+    custom6: bool,
+    neighbours4: Neighbours<u32>,
+    neighbours6: Neighbours<u128>,
+}
+
+const EXISTS: &str = "File exists";
+
+impl Config {
+    pub(crate) fn new() -> Self {
+        let lo = Link {
+            index: LOOPBACK,
+            name: "lo".into(),
+            kind: LinkKind::Loopback,
+            mac: Mac::default(),
+            mac_inherited: false,
+            broadcast: Mac::default(),
+            mtu: 65536,
+            up: false,
+            arp: true,
+            promiscuous: false,
+            multicast: false,
+            group: 0,
+            addrgenmode: true,
+            alias: None,
+            addresses4: Vec::new(),
+            addresses6: Vec::new(),
+        };
+        Config {
+            links: vec![lo],
+            next_index: 2,
+            far_ends: Vec::new(),
+            routes4: Vec::new(),
+            routes6: Vec::new(),
+            rules4: vec![
+                Rule::all(0, Action::Lookup(TABLE_LOCAL)),
+                Rule::all(32766, Action::Lookup(TABLE_MAIN)),
+                Rule::all(32767, Action::Lookup(TABLE_DEFAULT)),
+            ],
+            rules6: vec![
+                Rule::all(0, Action::Lookup(TABLE_LOCAL)),
+                Rule::all(32766, Action::Lookup(TABLE_MAIN)),
+            ],
+            unmerged: false,
+            custom6: false,
+            neighbours4: Neighbours::default(),
+            neighbours6: Neighbours::default(),
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Network {
+        let index = |links: &[Link], name: &Option<String>| {
+            let name = name.as_deref()?;
+            links.iter().find(|l| *l.name == *name).map(|l| l.index)
+        };
+        for rule in self.rules4.iter_mut().chain(&mut self.rules6) {
+            rule.iif_index = index(&self.links, &rule.iif).unwrap_or(0);
+            rule.oif_index = index(&self.links, &rule.oif).unwrap_or(0);
+        }
+        Network::new(
+            self.links,
+            Parts { routes: self.routes4, rules: self.rules4, neighbours: self.neighbours4 },
+            Parts { routes: self.routes6, rules: self.rules6, neighbours: self.neighbours6 },
+            self.unmerged,
+            self.custom6,
+        )
+    }
+
+    pub(crate) fn link(&self, name: &str) -> Result<&Link, String> {
+        self.links.iter().find(|l| *l.name == *name).ok_or_else(|| match self.is_far_end(name) {
+            true => format!("\"{name}\" is the far end of a wire and not part of this network"),
+            false => format!("Cannot find device \"{name}\""),
+        })
+    }
+
+    pub(crate) fn is_far_end(&self, name: &str) -> bool {
+        self.far_ends.iter().any(|f| **f == *name)
+    }
+
+    fn link_mut(&mut self, index: u32) -> Option<&mut Link> {
+        self.links.iter_mut().find(|l| l.index == index)
+    }
+
+    fn by_index(&self, index: u32) -> Option<&Link> {
+        self.links.iter().find(|l| l.index == index)
+    }
+
+    // Links.
+
+    pub(crate) fn add_link(&mut self, mut link: Link) -> Result<u32, String> {
+        if link.name.is_empty() || link.name.len() > 15 || link.name.contains(['/', ' ', ':']) {
+            return Err(format!("\"{}\" is not a valid device name", link.name));
+        }
+        if self.links.iter().any(|l| l.name == link.name) || self.is_far_end(&link.name) {
+            return Err(EXISTS.into());
+        }
+        if link.index == 0 {
+            link.index = self.next_index;
+        } else if self.by_index(link.index).is_some() {
+            return Err("Device or resource busy".into());
+        } else if link.index > 0xffff {
+            return Err("indexes above 65535 are not supported".into());
+        }
+        self.next_index = self.next_index.max(link.index + 1);
+        if link.mac == Mac::default() {
+            // The kernel takes random bytes; runs that repeat need the same ones each time.
+            let [a, b] = (link.index as u16).to_be_bytes();
+            link.mac = Mac([0x02, 0x70, 0x73, 0x00, a, b]);
+        }
+        if let LinkKind::Wire { peer: Some(peer), .. } = &link.kind {
+            if *peer == link.name || self.links.iter().any(|l| l.name == *peer) || self.is_far_end(peer) {
+                return Err(EXISTS.into());
+            }
+            self.far_ends.push(peer.clone());
+        }
+        let index = link.index;
+        self.links.push(link);
+        Ok(index)
+    }
+
+    pub(crate) fn check_vlan(&self, vlan: &Vlan, mtu: u32) -> Result<(), String> {
+        let lower = self.by_index(vlan.lower).ok_or("Cannot find the device below")?;
+        if lower.is_loopback() {
+            return Err("VLANs are not possible on this device".into());
+        }
+        if mtu > lower.mtu {
+            return Err("Numerical result out of range: the device below has a smaller MTU".into());
+        }
+        let same = |v: &Vlan| v.lower == vlan.lower && v.protocol == vlan.protocol && v.id == vlan.id;
+        if self.links.iter().filter_map(Link::vlan).any(same) {
+            return Err("VLAN device already exists.".into());
+        }
+        Ok(())
+    }
+
+    fn uppers(&self, index: u32) -> Vec<u32> {
+        self.links.iter().filter(|l| l.vlan().is_some_and(|v| v.lower == index)).map(|l| l.index).collect()
+    }
+
+    pub(crate) fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), String> {
+        if mac.is_multicast() || mac == Mac::default() {
+            return Err("Cannot assign requested address".into());
+        }
+        let uppers = self.uppers(index);
+        if let Some(l) = self.link_mut(index) {
+            l.mac = mac;
+            l.mac_inherited = false;
+        }
+        for u in uppers {
+            if let Some(l) = self.link_mut(u).filter(|l| l.mac_inherited) {
+                l.mac = mac;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), String> {
+        if !(68..=65536).contains(&mtu) {
+            return Err("mtu less than device minimum or greater than device maximum".into());
+        }
+        if let Some(v) = self.by_index(index).and_then(Link::vlan) {
+            let lower = self.by_index(v.lower).map_or(0, |l| l.mtu);
+            if mtu > lower {
+                return Err("Numerical result out of range: the device below has a smaller MTU".into());
+            }
+        }
+        let uppers = self.uppers(index);
+        if let Some(l) = self.link_mut(index) {
+            l.mtu = mtu;
+        }
+        for u in uppers {
+            if let Some(l) = self.link_mut(u) {
+                l.mtu = l.mtu.min(mtu);
+            }
+        }
+        if mtu < 1280 {
+            self.stop6(index);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_up(&mut self, index: u32) -> Result<(), String> {
+        let Some(link) = self.by_index(index) else { return Ok(()) };
+        if link.up {
+            return Ok(());
+        }
+        if let Some(v) = link.vlan() {
+            if !self.by_index(v.lower).is_some_and(|l| l.up) {
+                return Err("Network is down".into());
+            }
+        }
+        let (loopback, generate, mac, mtu) = (link.is_loopback(), link.addrgenmode, link.mac, link.mtu);
+        if let Some(l) = self.link_mut(index) {
+            l.up = true;
+        }
+        if loopback && self.links[0].addresses4.is_empty() {
+            let home = u32::from(Ipv4Addr::LOCALHOST);
+            self.links[0].addresses4.push(Address4 {
+                local: home,
+                peer: home,
+                len: 8,
+                broadcast: None,
+                scope: Scope::HOST,
+                secondary: false,
+                noprefixroute: false,
+                metric: 0,
+            });
+        }
+        for a in self.addresses4(index) {
+            self.routes_of4(index, &a);
+        }
+        if mtu < 1280 {
+            return Ok(());
+        }
+        let plain6 = |local, len, generated| Address6 {
+            local,
+            peer: None,
+            len,
+            noprefixroute: loopback,
+            metric: 0,
+            deprecated: false,
+            generated,
+        };
+        if loopback {
+            let one = plain6(1, 128, true);
+            if !self.links[0].addresses6.iter().any(|a| a.local == 1) {
+                self.links[0].addresses6.push(one);
+            }
+        } else {
+            let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
+            group.metric = 256;
+            self.routes6.push(group);
+            if generate {
+                let m = mac.0;
+                let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
+                let local = 0xfe80 << 112 | u128::from(u64::from_be_bytes(id));
+                if let Some(l) = self.link_mut(index) {
+                    if !l.addresses6.iter().any(|a| a.local == local) {
+                        l.addresses6.push(plain6(local, 64, true));
+                    }
+                }
+            }
+        }
+        for a in self.addresses6(index) {
+            self.routes_of6(index, &a);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_down(&mut self, index: u32) {
+        if !self.by_index(index).is_some_and(|l| l.up) {
+            return;
+        }
+        for u in self.uppers(index) {
+            self.set_down(u);
+        }
+        if let Some(l) = self.link_mut(index) {
+            l.up = false;
+        }
+        self.neighbours4.forget_link(index);
+        // Routes of local addresses stay: they have no way out that could be down.
+        let goes = |r: &Route| r.nexthops.iter().any(|n| n.oif == index && n.scope != Scope::NOWHERE);
+        self.routes4.retain(|r| !goes(r));
+        self.stop6(index);
+    }
+
+    /// IPv6 ends on the link: its addresses and routes go.
+    fn stop6(&mut self, index: u32) {
+        self.neighbours6.forget_link(index);
+        self.routes6.retain(|r| !r.nexthops.iter().any(|n| n.oif == index));
+        if let Some(l) = self.link_mut(index) {
+            l.addresses6.clear();
+        }
+    }
+
+    fn addresses4(&self, index: u32) -> Vec<Address4> {
+        self.by_index(index).map(|l| l.addresses4.clone()).unwrap_or_default()
+    }
+
+    fn addresses6(&self, index: u32) -> Vec<Address6> {
+        self.by_index(index).map(|l| l.addresses6.clone()).unwrap_or_default()
+    }
+
+    // Addresses.
+
+    pub(crate) fn add_address4(&mut self, index: u32, mut a: Address4, mode: Mode) -> Result<(), String> {
+        let prefix = |a: &Address4| masked(a.peer.into(), a.len, false);
+        let Some(link) = self.link_mut(index) else { return Ok(()) };
+        if let Some(old) = link
+            .addresses4
+            .iter_mut()
+            .find(|o| o.local == a.local && prefix(o) == prefix(&a) && o.len == a.len)
+        {
+            if mode == Mode::Add {
+                return Err("Address already assigned.".into());
+            }
+            a.secondary = old.secondary;
+            *old = a.clone();
+        } else {
+            a.secondary = link.addresses4.iter().any(|o| o.len == a.len && prefix(o) == prefix(&a));
+            link.addresses4.push(a.clone());
+        }
+        self.routes_of4(index, &a);
+        Ok(())
+    }
+
+    /// Routes that an IPv4 address makes (`fib_add_ifaddr()`).
+    fn routes_of4(&mut self, index: u32, a: &Address4) {
+        let Some(link) = self.by_index(index) else { return };
+        let (up, loopback) = (link.up, link.is_loopback());
+        let prefix = masked(a.peer.into(), a.len, false);
+        let same =
+            |o: &&Address4| !o.secondary && o.len == a.len && masked(o.peer.into(), o.len, false) == prefix;
+        let source = link.addresses4.iter().find(same).map_or(a.local, |p| p.local);
+        let mut add = |kind, prefix: u128, len, metric| {
+            let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
+            let mut r = Self::route(table, prefix, len, kind, index);
+            r.metric = metric;
+            r.source = Some(Ipv4Addr::from(source).into());
+            let local = kind == RouteType::Local;
+            r.scope = if local { Scope::HOST } else { Scope::LINK };
+            r.nexthops[0].scope = if local { Scope::NOWHERE } else { Scope::HOST };
+            let there = |o: &Route| {
+                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
+                    && o.nexthops == r.nexthops
+            };
+            if !self.routes4.iter().any(there) {
+                self.routes4.push(r);
+            }
+        };
+        add(RouteType::Local, a.local.into(), 32, 0);
+        if !up {
+            return;
+        }
+        if let Some(b) = a.broadcast.filter(|&b| b != u32::MAX) {
+            add(RouteType::Broadcast, b.into(), 32, 0);
+        }
+        if prefix >> 24 != 0 && !a.secondary && (prefix != u128::from(a.local) || a.len < 32) {
+            if !a.noprefixroute {
+                let kind = if loopback { RouteType::Local } else { RouteType::Unicast };
+                add(kind, prefix, a.len, a.metric);
+            }
+            if a.len < 31 {
+                add(RouteType::Broadcast, prefix | u128::from(u32::MAX >> a.len), 32, 0);
+            }
+        }
+    }
+
+    pub(crate) fn add_address6(&mut self, index: u32, a: Address6, mode: Mode) -> Result<(), String> {
+        let Some(link) = self.link_mut(index) else { return Ok(()) };
+        if link.mtu < 1280 {
+            return Err("IPv6 is disabled on this device.".into());
+        }
+        if a.local >> 120 == 0xff {
+            return Err("Cannot assign requested address".into());
+        }
+        if let Some(old) = link.addresses6.iter_mut().find(|o| o.local == a.local) {
+            if mode == Mode::Add {
+                return Err("address already assigned".into());
+            }
+            *old = a.clone();
+        } else {
+            link.addresses6.push(a.clone());
+        }
+        if link.up {
+            self.routes_of6(index, &a);
+        }
+        Ok(())
+    }
+
+    /// Routes that an IPv6 address makes on a forwarding router.
+    fn routes_of6(&mut self, index: u32, a: &Address6) {
+        let loopback = index == LOOPBACK;
+        let mut add = |kind, prefix: u128, len, metric| {
+            let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
+            let mut r = Self::route(table, prefix, len, kind, index);
+            r.metric = metric;
+            let there = |o: &Route| {
+                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
+                    && o.nexthops == r.nexthops
+            };
+            if !self.routes6.iter().any(there) {
+                self.routes6.push(r);
+            }
+        };
+        add(RouteType::Local, a.local, 128, 0);
+        if !a.noprefixroute {
+            let metric = if a.metric == 0 { 256 } else { a.metric };
+            add(RouteType::Unicast, masked(a.peer.unwrap_or(a.local), a.len, true), a.len, metric);
+        }
+        if let Some(any) = a.anycast().filter(|_| !loopback) {
+            add(RouteType::Anycast, any, 128, 0);
+        }
+    }
+
+    fn route(table: u32, prefix: u128, len: u8, kind: RouteType, oif: u32) -> Route {
+        Route {
+            table,
+            prefix,
+            len,
+            tos: 0,
+            metric: 0,
+            kind,
+            scope: Scope::UNIVERSE,
+            from_kernel: true,
+            source: None,
+            mtu: 0,
+            mtu_locked: false,
+            advmss: 0,
+            hop_limit: 0,
+            realm: 0,
+            nexthops: vec![Nexthop { oif, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE }],
+        }
+    }
+
+    // Routes.
+
+    /// The route with the longest prefix in the tables that gateways are looked up in.
+    fn find<'a>(
+        routes: &'a [Route],
+        tables: &[u32],
+        address: u128,
+        oif: u32,
+        six: bool,
+    ) -> Option<&'a Route> {
+        tables.iter().find_map(|&t| {
+            let fits = |r: &&Route| {
+                r.table == t
+                    && masked(address, r.len, six) == r.prefix
+                    && (oif == 0 || r.nexthops.iter().any(|n| n.oif == oif))
+            };
+            routes.iter().filter(fits).max_by_key(|r| (r.len, std::cmp::Reverse(r.metric)))
+        })
+    }
+
+    /// Checks a way out and fills in its link (`fib_check_nh()`, `ip6_route_check_nh()`).
+    fn check_nexthop(&self, n: &mut Nexthop, scope: Scope, table: u32, six: bool) -> Result<(), String> {
+        let down = |c: &Self, oif| c.by_index(oif).is_some_and(|l| !l.up);
+        let Some(gateway) = n.gateway else {
+            if n.oif == 0 {
+                return Err("Nexthop has no device.".into());
+            }
+            if down(self, n.oif) {
+                return Err("Network is down: the device of the route is not up".into());
+            }
+            n.scope = Scope::HOST;
+            return Ok(());
+        };
+        let tables = [table, TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
+        match gateway {
+            IpAddr::V4(g) => {
+                let g = u128::from(u32::from(g));
+                if n.onlink {
+                    if n.oif == 0 {
+                        return Err("Nexthop device required for onlink".into());
+                    }
+                    if down(self, n.oif) {
+                        return Err("Nexthop device is not up".into());
+                    }
+                    n.scope = Scope::LINK;
+                    return Ok(());
+                }
+                let invalid = "Nexthop has invalid gateway.";
+                let order = if table == TABLE_MAIN { &tables[1..] } else { &tables[..] };
+                let found = Self::find(&self.routes4, order, g, n.oif, false).ok_or(invalid)?;
+                if !matches!(found.kind, RouteType::Unicast | RouteType::Local) {
+                    return Err(invalid.into());
+                }
+                let via = found.nexthops.first().ok_or(invalid)?;
+                // A gateway must be nearer than what is reached through it.
+                if !six && (found.scope < Scope::LINK && scope <= found.scope && via.gateway.is_some()) {
+                    return Err(invalid.into());
+                }
+                if n.oif == 0 {
+                    n.oif = via.oif;
+                }
+                if down(self, n.oif) {
+                    return Err("Network is down: the device of the route is not up".into());
+                }
+                n.scope = found.scope;
+            }
+            IpAddr::V6(g) => {
+                let g = u128::from(g);
+                if self.links.iter().any(|l| l.addresses6.iter().any(|a| a.local == g))
+                    && !(g >> 118 == 0x3fa && n.oif != 0)
+                {
+                    return Err("Gateway can not be a local address".into());
+                }
+                if g >> 118 == 0x3fa {
+                    if n.oif == 0 {
+                        return Err("Egress device not specified: a link-local gateway needs \"dev\"".into());
+                    }
+                } else if !n.onlink {
+                    let found =
+                        Self::find(&self.routes6, &tables, g, n.oif, true).ok_or("No route to host")?;
+                    let via =
+                        found.nexthops.first().filter(|v| v.gateway.is_none()).ok_or("No route to host")?;
+                    if n.oif == 0 {
+                        n.oif = via.oif;
+                    }
+                } else if n.oif == 0 {
+                    return Err("Egress device not specified".into());
+                }
+                if n.oif == LOOPBACK {
+                    return Err("Egress device can not be loopback device for this route.".into());
+                }
+                if down(self, n.oif) {
+                    return Err("Nexthop device is not up".into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_route(&mut self, mut route: Route, six: bool, mode: Mode) -> Result<(), String> {
+        if masked(route.prefix, route.len, six) != route.prefix {
+            return Err("Invalid prefix for given prefix length.".into());
+        }
+        let refuses = !matches!(
+            route.kind,
+            RouteType::Unicast
+                | RouteType::Local
+                | RouteType::Broadcast
+                | RouteType::Multicast
+                | RouteType::Anycast
+        );
+        if refuses {
+            let oif = if six { LOOPBACK } else { 0 };
+            route.nexthops =
+                vec![Nexthop { oif, gateway: None, onlink: false, weight: 1, scope: Scope::NOWHERE }];
+        } else {
+            let mut nexthops = std::mem::take(&mut route.nexthops);
+            for n in &mut nexthops {
+                if route.kind == RouteType::Local && !six {
+                    if n.oif == 0 {
+                        return Err("Nexthop has no device.".into());
+                    }
+                    n.scope = Scope::NOWHERE;
+                } else {
+                    self.check_nexthop(n, route.scope, route.table, six)?;
+                }
+                if six && n.oif == LOOPBACK && route.kind != RouteType::Local {
+                    return Err("Egress device can not be loopback device for this route.".into());
+                }
+            }
+            route.nexthops = nexthops;
+        }
+        if let Some(IpAddr::V4(s)) = route.source {
+            let s = u128::from(u32::from(s));
+            let own = Self::find(&self.routes4, &[TABLE_LOCAL], s, 0, false);
+            if !own.is_some_and(|r| r.kind == RouteType::Local) {
+                return Err("Invalid prefsrc address".into());
+            }
+        }
+        if let Some(IpAddr::V6(s)) = route.source {
+            let s = u128::from(s);
+            if !self.links.iter().any(|l| l.addresses6.iter().any(|a| a.local == s)) {
+                return Err("Invalid source address".into());
+            }
+        }
+        let routes = if six { &mut self.routes6 } else { &mut self.routes4 };
+        let same = |o: &Route| {
+            (o.table, o.prefix, o.len, o.tos, o.metric)
+                == (route.table, route.prefix, route.len, route.tos, route.metric)
+        };
+        // Kernel routes of IPv6 links share prefix and metric; one per link is fine.
+        let clashes = |o: &Route| {
+            same(o)
+                && (!six || mode != Mode::Append || (o.nexthops == route.nexthops && o.kind == route.kind))
+        };
+        let first = routes.iter().position(same);
+        match (mode, first) {
+            (Mode::Add, Some(_)) => return Err(EXISTS.into()),
+            (Mode::Change, None) => return Err("No such process".into()),
+            (Mode::Replace | Mode::Change, Some(at)) => routes[at] = route,
+            (Mode::Append, Some(at)) if six => {
+                if routes.iter().any(clashes) {
+                    return Err(EXISTS.into());
+                }
+                // Routes with gateways and equal metric share the flows.
+                let shares = |r: &Route| {
+                    r.kind == RouteType::Unicast && r.nexthops.iter().all(|n| n.gateway.is_some())
+                };
+                if shares(&routes[at]) && shares(&route) {
+                    routes[at].nexthops.extend(route.nexthops);
+                } else {
+                    routes.push(route);
+                }
+            }
+            (Mode::Append, Some(_)) => {
+                if routes.iter().any(|o| *o == route) {
+                    return Err(EXISTS.into());
+                }
+                routes.push(route);
+            }
+            (Mode::Prepend, Some(at)) => routes.insert(at, route),
+            (Mode::Add | Mode::Replace | Mode::Append | Mode::Prepend, None) => routes.push(route),
+        }
+        Ok(())
+    }
+
+    // Rules.
+
+    /// Adds a rule; without a priority it goes before the second one there is (`fib_default_rule_pref()`).
+    pub(crate) fn add_rule(
+        &mut self,
+        mut rule: Rule,
+        priority: Option<u32>,
+        six: bool,
+    ) -> Result<(), String> {
+        let rules = if six { &mut self.rules6 } else { &mut self.rules4 };
+        rule.priority = match priority {
+            Some(p) => p,
+            None => rules.get(1).map_or(0, |r| r.priority.saturating_sub(1)),
+        };
+        if priority.is_some() && rules.contains(&rule) {
+            return Err(EXISTS.into());
+        }
+        if let Action::Goto(target) = rule.action {
+            if target <= rule.priority {
+                return Err("Backward goto not supported".into());
+            }
+        }
+        let at = rules.partition_point(|r| r.priority <= rule.priority);
+        rules.insert(at, rule);
+        if six {
+            self.custom6 = true;
+        } else {
+            self.unmerged = true;
+        }
+        Ok(())
+    }
+
+    /// Removes the first rule with this priority and, where given, this table.
+    pub(crate) fn delete_rule(&mut self, priority: u32, table: Option<u32>, six: bool) -> Result<(), String> {
+        let rules = if six { &mut self.rules6 } else { &mut self.rules4 };
+        let fits = |r: &Rule| r.priority == priority && table.is_none_or(|t| r.action == Action::Lookup(t));
+        let at = rules.iter().position(fits).ok_or("No such file or directory")?;
+        rules.remove(at);
+        if six {
+            self.custom6 = true;
+        } else {
+            self.unmerged = true;
+        }
+        Ok(())
+    }
+
+    // Neighbours.
+
+    pub(crate) fn add_neighbour(
+        &mut self,
+        link: u32,
+        address: IpAddr,
+        mac: Mac,
+        mode: Mode,
+    ) -> Result<(), String> {
+        let there = match address {
+            IpAddr::V4(a) => self.neighbours4.contains(link, a.into()),
+            IpAddr::V6(a) => self.neighbours6.contains(link, Ipv6Addr::into(a)),
+        };
+        match (mode, there) {
+            (Mode::Add, true) => return Err(EXISTS.into()),
+            (Mode::Change, false) => return Err("No such file or directory".into()),
+            _ => {}
+        }
+        match address {
+            IpAddr::V4(a) => self.neighbours4.set(link, a.into(), mac),
+            IpAddr::V6(a) => self.neighbours6.set(link, a.into(), mac),
+        };
+        Ok(())
+    }
+}

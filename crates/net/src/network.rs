@@ -1,0 +1,558 @@
+//! The finished network: what packets ask.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::lpm::{Key, Lpm};
+use crate::neighbour::{Neighbours, Quick};
+use crate::rule::{Action, Rule};
+use crate::{LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+
+/// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow4 {
+    /// Destination.
+    pub daddr: u32,
+    /// Source.
+    pub saddr: u32,
+    /// TOS without its ECN bits.
+    pub tos: u8,
+    /// Packet mark.
+    pub mark: u32,
+    /// Incoming link; [`LOOPBACK`] for the host's own packets.
+    pub iif: u32,
+    /// Outgoing link asked for; routes by other links do not count.
+    pub oif: u32,
+    /// Protocol, for rules only.
+    pub protocol: u8,
+    /// Source and destination port, for rules only.
+    pub ports: (u16, u16),
+    /// Routes of wider scope do not count.
+    pub scope: u8,
+}
+
+/// What an IPv6 lookup depends on (`struct flowi6`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow6 {
+    /// Destination.
+    pub daddr: u128,
+    /// Source; without one, rules with `from` do not match.
+    pub saddr: Option<u128>,
+    /// Traffic class without its ECN bits.
+    pub tos: u8,
+    /// Packet mark.
+    pub mark: u32,
+    /// Incoming link; [`LOOPBACK`] for the host's own packets.
+    pub iif: u32,
+    /// Link that is preferred (the incoming one when forwarding, as in the kernel), or required with `strict`.
+    pub oif: u32,
+    /// Protocol, for rules only.
+    pub protocol: u8,
+    /// Source and destination port, for rules only.
+    pub ports: (u16, u16),
+    /// Only routes by `oif` count (`RT6_LOOKUP_F_IFACE`): link-local destinations and groups.
+    pub strict: bool,
+}
+
+/// A route that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit<'a> {
+    /// The route.
+    pub route: &'a Route,
+    /// The way out, chosen among the route's.
+    pub nexthop: &'a Nexthop,
+    /// Realms, of the route or else of the rule.
+    pub realm: u32,
+}
+
+/// Why there is no way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoute {
+    /// No route matches (`ENETUNREACH`).
+    None,
+    /// A blackhole route or rule (`EINVAL`).
+    Blackhole,
+    /// An unreachable route (`EHOSTUNREACH`). Rules with `unreachable` give [`NoRoute::None`], as in the kernel.
+    Unreachable,
+    /// A prohibit route or rule (`EACCES`).
+    Prohibit,
+}
+
+/// One table of one family: prefixes, and the run of routes that each holds.
+#[derive(Clone, Debug)]
+struct Table<K> {
+    id: u32,
+    lpm: Lpm<K>,
+    runs: Vec<(u32, u32)>,
+}
+
+/// What a rule does, with its table found.
+#[derive(Clone, Debug)]
+enum Step {
+    Table(u32),
+    Jump(usize),
+    Skip,
+    Refuse(NoRoute),
+}
+
+#[derive(Clone, Debug)]
+struct Family<K> {
+    routes: Vec<Route>,
+    tables: Vec<Table<K>>,
+    rules: Vec<Rule>,
+    steps: Vec<Step>,
+    neighbours: Neighbours<K>,
+    /// Only the rules that are there from the start: no need to match them.
+    plain: bool,
+}
+
+/// Links, addresses, neighbours, routes and rules, ready for lookups. See the crate for how to make one.
+#[derive(Clone, Debug)]
+pub struct Network {
+    links: Vec<Link>,
+    by_index: Vec<Option<u32>>,
+    vlans: HashMap<(u32, u16, u16), u32, Quick>,
+    lowers: Vec<bool>,
+    v4: Family<u32>,
+    v6: Family<u128>,
+}
+
+/// What the configuration hands over for one family.
+pub(crate) struct Parts<K> {
+    pub(crate) routes: Vec<Route>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) neighbours: Neighbours<K>,
+}
+
+impl<K: Key> Family<K> {
+    fn new(parts: Parts<K>, merge: bool, custom_rules: bool, key: fn(u128) -> K) -> Self {
+        let Parts { mut routes, mut rules, neighbours } = parts;
+        rules.sort_by_key(|r| r.priority);
+        // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix in main
+        // then wins over a shorter one in local (fib_trie_unmerge()).
+        let home = |t: u32| if merge && t == TABLE_MAIN { TABLE_LOCAL } else { t };
+        routes.sort_by_key(|r| {
+            let own = std::cmp::Reverse(r.table);
+            (home(r.table), r.prefix, r.len, own, std::cmp::Reverse(r.tos), r.metric)
+        });
+        let mut tables: Vec<Table<K>> = Vec::new();
+        let mut at = 0;
+        while at < routes.len() {
+            let id = home(routes[at].table);
+            let mut prefixes = Vec::new();
+            let mut runs = Vec::new();
+            while at < routes.len() && home(routes[at].table) == id {
+                let start = at;
+                let (prefix, len) = (routes[at].prefix, routes[at].len);
+                while at < routes.len()
+                    && home(routes[at].table) == id
+                    && (routes[at].prefix, routes[at].len) == (prefix, len)
+                {
+                    at += 1;
+                }
+                prefixes.push((key(prefix), len));
+                runs.push((start as u32, at as u32));
+            }
+            tables.push(Table { id, lpm: Lpm::new(&prefixes), runs });
+        }
+        let place = |id: u32| tables.iter().position(|t| t.id == home(id)).map(|i| i as u32);
+        let steps = rules
+            .iter()
+            .map(|r| match r.action {
+                Action::Lookup(t) => place(t).map_or(Step::Skip, Step::Table),
+                Action::Goto(p) => rules.iter().position(|o| o.priority == p).map_or(Step::Skip, Step::Jump),
+                Action::Nop => Step::Skip,
+                Action::Blackhole => Step::Refuse(NoRoute::Blackhole),
+                Action::Unreachable => Step::Refuse(NoRoute::None),
+                Action::Prohibit => Step::Refuse(NoRoute::Prohibit),
+            })
+            .collect();
+        Family { routes, tables, rules, steps, neighbours, plain: !custom_rules }
+    }
+
+    fn table(&self, id: u32) -> Option<&Table<K>> {
+        self.tables.iter().find(|t| t.id == id)
+    }
+}
+
+/// A result that ends the rules, or `None` for the next rule.
+type Outcome<'a> = Option<Result<&'a Route, NoRoute>>;
+
+fn refuse(kind: RouteType) -> Option<NoRoute> {
+    match kind {
+        RouteType::Blackhole => Some(NoRoute::Blackhole),
+        RouteType::Unreachable => Some(NoRoute::Unreachable),
+        RouteType::Prohibit => Some(NoRoute::Prohibit),
+        RouteType::Unicast
+        | RouteType::Local
+        | RouteType::Broadcast
+        | RouteType::Anycast
+        | RouteType::Multicast
+        | RouteType::Throw => None,
+    }
+}
+
+/// A number that spreads flows over nexthops.
+fn spread(a: u64, b: u64) -> u32 {
+    let h = (a.rotate_left(31) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((h ^ h >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
+fn in_prefix(address: u128, (prefix, len): (u128, u8), bits: u8) -> bool {
+    len == 0 || (address ^ prefix) >> (bits - len) == 0
+}
+
+fn in_range(port: u16, range: Option<(u16, u16)>) -> bool {
+    range.is_none_or(|(low, high)| (low..=high).contains(&port))
+}
+
+impl Network {
+    pub(crate) fn new(
+        links: Vec<Link>,
+        v4: Parts<u32>,
+        v6: Parts<u128>,
+        unmerged4: bool,
+        custom6: bool,
+    ) -> Self {
+        let top = links.iter().map(|l| l.index).max().unwrap_or(0) as usize;
+        let mut by_index = vec![None; top + 1];
+        let mut lowers = vec![false; top + 1];
+        let mut vlans = HashMap::default();
+        for (i, link) in links.iter().enumerate() {
+            by_index[link.index as usize] = Some(i as u32);
+            if let Some(v) = link.vlan() {
+                vlans.insert((v.lower, v.protocol, v.id), link.index);
+                lowers[v.lower as usize] = true;
+            }
+        }
+        Network {
+            links,
+            by_index,
+            vlans,
+            lowers,
+            v4: Family::new(v4, !unmerged4, unmerged4, |p| p as u32),
+            v6: Family::new(v6, false, custom6, |p| p),
+        }
+    }
+
+    /// All links in order of creation.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The link with this index.
+    #[inline]
+    pub fn link(&self, index: u32) -> Option<&Link> {
+        let i = (*self.by_index.get(index as usize)?)?;
+        self.links.get(i as usize)
+    }
+
+    /// The link with this name.
+    pub fn link_by_name(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|l| &*l.name == name)
+    }
+
+    /// The greatest link index.
+    pub fn last_index(&self) -> u32 {
+        self.by_index.len() as u32 - 1
+    }
+
+    /// The VLAN device for a tag on a link.
+    #[inline]
+    pub fn vlan(&self, lower: u32, protocol: u16, id: u16) -> Option<u32> {
+        self.vlans.get(&(lower, protocol, id)).copied()
+    }
+
+    /// Whether VLAN devices sit on the link.
+    pub fn has_vlans(&self, lower: u32) -> bool {
+        self.lowers.get(lower as usize).copied().unwrap_or(false)
+    }
+
+    /// All IPv4 routes.
+    pub fn routes4(&self) -> &[Route] {
+        &self.v4.routes
+    }
+
+    /// All IPv6 routes.
+    pub fn routes6(&self) -> &[Route] {
+        &self.v6.routes
+    }
+
+    /// IPv4 rules by priority.
+    pub fn rules4(&self) -> &[Rule] {
+        &self.v4.rules
+    }
+
+    /// IPv6 rules by priority.
+    pub fn rules6(&self) -> &[Rule] {
+        &self.v6.rules
+    }
+
+    /// Link address of an IPv4 neighbour.
+    #[inline]
+    pub fn neighbour4(&self, link: u32, address: u32) -> Option<Mac> {
+        self.v4.neighbours.find(link, address)
+    }
+
+    /// Link address of an IPv6 neighbour.
+    #[inline]
+    pub fn neighbour6(&self, link: u32, address: u128) -> Option<Mac> {
+        self.v6.neighbours.find(link, address)
+    }
+
+    /// The kernel's `fib_lookup()`: rules by priority, in each table the longest prefix with a route that fits.
+    pub fn route4(&self, flow: &Flow4) -> Result<Hit<'_>, NoRoute> {
+        let family = &self.v4;
+        if family.plain {
+            for id in [TABLE_LOCAL, TABLE_DEFAULT] {
+                if let Some(outcome) = family.table(id).and_then(|t| self.table4(t, flow)) {
+                    return outcome.map(|route| self.hit4(route, flow, 0));
+                }
+            }
+            return Err(NoRoute::None);
+        }
+        let mut at = 0;
+        while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
+            at += 1;
+            if !matches4(rule, flow) {
+                continue;
+            }
+            match step {
+                Step::Skip => {}
+                Step::Jump(to) if *to >= at => at = *to,
+                Step::Jump(_) => {}
+                Step::Refuse(why) => return Err(*why),
+                Step::Table(t) => match self.table4(&family.tables[*t as usize], flow) {
+                    None => {}
+                    Some(Err(why)) => return Err(why),
+                    Some(Ok(route)) => {
+                        let hit = self.hit4(route, flow, rule.realm);
+                        if !self.suppressed(rule, &hit) {
+                            return Ok(hit);
+                        }
+                    }
+                },
+            }
+        }
+        Err(NoRoute::None)
+    }
+
+    /// One IPv4 table alone, without rules.
+    fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
+        let mut at = table.lpm.longest(flow.daddr);
+        while let Some(prefix) = at {
+            let (from, to) = table.runs[prefix as usize];
+            for route in &self.v4.routes[from as usize..to as usize] {
+                if (route.tos != 0 && route.tos != flow.tos) || route.scope.0 < flow.scope {
+                    continue;
+                }
+                if route.kind == RouteType::Throw {
+                    return None;
+                }
+                if let Some(why) = refuse(route.kind) {
+                    return Some(Err(why));
+                }
+                if flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif) {
+                    return Some(Ok(route));
+                }
+            }
+            at = table.lpm.around(prefix);
+        }
+        None
+    }
+
+    fn hit4<'a>(&'a self, route: &'a Route, flow: &Flow4, rule_realm: u32) -> Hit<'a> {
+        let hash = || spread(u64::from(flow.saddr), u64::from(flow.daddr));
+        let nexthop = choose(route, flow.oif, hash);
+        let realm = if route.realm != 0 { route.realm } else { rule_realm };
+        Hit { route, nexthop, realm }
+    }
+
+    fn suppressed(&self, rule: &Rule, hit: &Hit<'_>) -> bool {
+        rule.suppress_prefix_length.is_some_and(|len| hit.route.len <= len)
+            || rule.suppress_group.is_some_and(|g| self.link(hit.nexthop.oif).is_some_and(|l| l.group == g))
+    }
+
+    /// The IPv6 counterpart (`fib6_rule_lookup()`).
+    pub fn route6(&self, flow: &Flow6) -> Result<Hit<'_>, NoRoute> {
+        let family = &self.v6;
+        if family.plain {
+            for id in [TABLE_LOCAL, TABLE_MAIN] {
+                if let Some(outcome) = family.table(id).and_then(|t| self.table6(t, flow)) {
+                    return outcome.map(|route| self.hit6(route, flow));
+                }
+            }
+            return Err(NoRoute::None);
+        }
+        let mut at = 0;
+        while let (Some(rule), Some(step)) = (family.rules.get(at), family.steps.get(at)) {
+            at += 1;
+            if !matches6(rule, flow) {
+                continue;
+            }
+            match step {
+                Step::Skip => {}
+                Step::Jump(to) if *to >= at => at = *to,
+                Step::Jump(_) => {}
+                Step::Refuse(why) => return Err(*why),
+                Step::Table(t) => match self.table6(&family.tables[*t as usize], flow) {
+                    None => {}
+                    Some(Err(why)) => return Err(why),
+                    Some(Ok(route)) => {
+                        let hit = self.hit6(route, flow);
+                        if !self.suppressed(rule, &hit) {
+                            return Ok(hit);
+                        }
+                    }
+                },
+            }
+        }
+        Err(NoRoute::None)
+    }
+
+    /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones the first
+    /// that leaves by the wanted link, else the first (`rt6_score_route()`).
+    fn table6<'a>(&'a self, table: &'a Table<u128>, flow: &Flow6) -> Outcome<'a> {
+        let mut at = table.lpm.longest(flow.daddr);
+        while let Some(prefix) = at {
+            let (from, to) = table.runs[prefix as usize];
+            let routes = &self.v6.routes[from as usize..to as usize];
+            let mut i = 0;
+            while i < routes.len() {
+                let metric = routes[i].metric;
+                let mut best: Option<&Route> = None;
+                let mut best_fits = false;
+                while i < routes.len() && routes[i].metric == metric {
+                    let route = &routes[i];
+                    i += 1;
+                    let fits = flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif);
+                    if !fits && flow.strict {
+                        continue;
+                    }
+                    if best.is_none() || (fits && !best_fits) {
+                        best = Some(route);
+                        best_fits = fits;
+                    }
+                }
+                if let Some(route) = best {
+                    return match (route.kind, refuse(route.kind)) {
+                        (RouteType::Throw, _) => None,
+                        (_, Some(why)) => Some(Err(why)),
+                        (_, None) => Some(Ok(route)),
+                    };
+                }
+            }
+            at = table.lpm.around(prefix);
+        }
+        None
+    }
+
+    fn hit6<'a>(&'a self, route: &'a Route, flow: &Flow6) -> Hit<'a> {
+        let fold = |a: u128| (a >> 64) as u64 ^ a as u64;
+        let hash = || spread(fold(flow.saddr.unwrap_or(0)), fold(flow.daddr));
+        let oif = if flow.strict { flow.oif } else { 0 };
+        Hit { route, nexthop: choose(route, oif, hash), realm: route.realm }
+    }
+
+    /// What an IPv4 address is to this host (`inet_addr_type()`, `inet_dev_addr_type()`): asks the local table only,
+    /// so anything unknown is unicast. With a link, only what belongs to that link counts.
+    pub fn kind4(&self, address: u32, link: Option<u32>) -> RouteType {
+        if address >> 24 == 0 || address == u32::MAX {
+            return RouteType::Broadcast;
+        }
+        if address >> 28 == 0xe {
+            return RouteType::Multicast;
+        }
+        let flow = Flow4 { daddr: address, ..Flow4::default() };
+        match self.v4.table(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
+            Some(Ok(route)) if link.is_none_or(|l| route.nexthops.first().is_some_and(|n| n.oif == l)) => {
+                route.kind
+            }
+            _ => RouteType::Unicast,
+        }
+    }
+
+    /// Whether the IPv6 address is one of this host's; with a link, one of that link's (`ipv6_chk_addr()`).
+    pub fn own6(&self, address: u128, link: Option<u32>) -> bool {
+        self.links
+            .iter()
+            .filter(|l| link.is_none_or(|i| l.index == i))
+            .any(|l| l.up && l.addresses6.iter().any(|a| a.local == address))
+    }
+
+    /// Whether the IPv6 address is a subnet-router anycast address of the link (of any link without one).
+    pub fn anycast6(&self, address: u128, link: Option<u32>) -> bool {
+        self.links
+            .iter()
+            .filter(|l| link.is_none_or(|i| l.index == i))
+            .any(|l| !l.is_loopback() && l.addresses6.iter().any(|a| a.anycast() == Some(address)))
+    }
+
+    /// Preferred source of a route for the host's own packets (`FIB_RES_PREFSRC`): the route's, else an address of
+    /// the link that suits the gateway or the destination.
+    pub fn source_of4(&self, hit: &Hit<'_>) -> u32 {
+        if let Some(IpAddr::V4(a)) = hit.route.source {
+            return a.into();
+        }
+        let via = match hit.nexthop.gateway {
+            Some(IpAddr::V4(a)) => a.into(),
+            _ => 0,
+        };
+        self.source4(hit.nexthop.oif, via, hit.route.scope)
+    }
+}
+
+/// Chooses among several ways by weight; a wanted link limits the choice.
+fn choose(route: &Route, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
+    const NOWHERE: &Nexthop =
+        &Nexthop { oif: LOOPBACK, gateway: None, onlink: false, weight: 1, scope: crate::Scope::NOWHERE };
+    match route.nexthops.as_slice() {
+        [] => NOWHERE,
+        [only] => only,
+        all => {
+            let usable = || all.iter().filter(|n| oif == 0 || n.oif == oif);
+            let total: u64 = usable().map(|n| u64::from(n.weight)).sum();
+            let mut point = (u64::from(hash()) * total) >> 32;
+            for n in usable() {
+                if point < u64::from(n.weight) {
+                    return n;
+                }
+                point -= u64::from(n.weight);
+            }
+            &all[0]
+        }
+    }
+}
+
+fn matches_common(rule: &Rule, iif: u32, oif: u32, mark: u32, protocol: u8, ports: (u16, u16)) -> bool {
+    (rule.iif.is_none() || (rule.iif_index != 0 && rule.iif_index == iif))
+        && (rule.oif.is_none() || (rule.oif_index != 0 && rule.oif_index == oif))
+        && (rule.mark.0 ^ mark) & rule.mark.1 == 0
+        && rule.protocol.is_none_or(|p| p == protocol)
+        && in_range(ports.0, rule.sport)
+        && in_range(ports.1, rule.dport)
+}
+
+fn matches4(rule: &Rule, flow: &Flow4) -> bool {
+    let hit = matches_common(rule, flow.iif, flow.oif, flow.mark, flow.protocol, flow.ports)
+        && in_prefix(flow.saddr.into(), rule.from, 32)
+        && in_prefix(flow.daddr.into(), rule.to, 32)
+        && (rule.tos == 0 || rule.tos == flow.tos);
+    hit != rule.invert
+}
+
+fn matches6(rule: &Rule, flow: &Flow6) -> bool {
+    let hit = matches_common(rule, flow.iif, flow.oif, flow.mark, flow.protocol, flow.ports)
+        && (rule.from.1 == 0 || flow.saddr.is_some_and(|s| in_prefix(s, rule.from, 128)))
+        && in_prefix(flow.daddr, rule.to, 128)
+        && (rule.tos == 0 || rule.tos == flow.tos);
+    hit != rule.invert
+}
+
+impl Network {
+    /// What rules and routes call things: the name of a link for messages.
+    pub fn name_of(&self, index: u32) -> Arc<str> {
+        self.link(index).map_or_else(|| Arc::from(index.to_string()), |l| l.name.clone())
+    }
+}

@@ -1,0 +1,79 @@
+//! Routes.
+
+use std::net::IpAddr;
+
+use crate::Scope;
+
+/// `RTN_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RouteType {
+    /// To a gateway or the link.
+    Unicast = 1,
+    /// To this host.
+    Local = 2,
+    /// To everybody on the link.
+    Broadcast = 3,
+    /// To this host as one of several.
+    Anycast = 4,
+    /// To a group.
+    Multicast = 5,
+    /// Silently dropped.
+    Blackhole = 6,
+    /// Dropped, answered with "unreachable".
+    Unreachable = 7,
+    /// Dropped, answered with "prohibited".
+    Prohibit = 8,
+    /// Not in this table; the next rule decides.
+    Throw = 9,
+}
+
+/// One way out of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nexthop {
+    /// Link to leave by; 0 for none (routes that only refuse).
+    pub oif: u32,
+    /// Router to send to; `None` where the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The gateway was declared reachable on the link.
+    pub onlink: bool,
+    /// Share among the nexthops of the route, 1 to 256.
+    pub weight: u32,
+    /// Scope of the gateway or destination as seen from here (`fib_nh_scope`).
+    pub scope: Scope,
+}
+
+/// A route. Prefixes of both families are numbers; an IPv4 prefix is in the low 32 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Table it is in.
+    pub table: u32,
+    /// Prefix, bits beyond `len` zero.
+    pub prefix: u128,
+    /// Prefix length.
+    pub len: u8,
+    /// TOS it is limited to (IPv4), 0 for any.
+    pub tos: u8,
+    /// Lower is preferred.
+    pub metric: u32,
+    /// What it does.
+    pub kind: RouteType,
+    /// How far its destinations are.
+    pub scope: Scope,
+    /// Made by the kernel for an address.
+    pub from_kernel: bool,
+    /// Preferred source address.
+    pub source: Option<IpAddr>,
+    /// Path MTU in bytes, 0 for the link's.
+    pub mtu: u32,
+    /// The MTU is fixed: packets are not marked "don't fragment".
+    pub mtu_locked: bool,
+    /// `advmss` metric, 0 for none.
+    pub advmss: u32,
+    /// Hop limit for the host's own packets, 0 for the default.
+    pub hop_limit: u32,
+    /// Routing realms, source in the high 16 bits.
+    pub realm: u32,
+    /// Ways out; more than one share the flows.
+    pub nexthops: Vec<Nexthop>,
+}
