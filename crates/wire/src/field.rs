@@ -39,8 +39,3 @@ pub(crate) fn get16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Big-endian 32-bit word of a slice, if it is there.
-#[inline(always)]
-pub(crate) fn get32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
-}
