@@ -159,11 +159,7 @@ impl Packet {
     /// Replaces the link header by `len` bytes, which the caller fills in.
     pub fn put_link(&mut self, len: usize) -> &mut [u8] {
         if len > self.network {
-            let grow = len - self.network + HEADROOM;
-            self.buffer.splice(0..0, std::iter::repeat_n(0, grow));
-            self.network += grow;
-            self.data += grow;
-            self.end += grow;
+            self.grow_headroom(len - self.network + HEADROOM);
         }
         self.link = self.network - len;
         self.has_link = len > 0;
@@ -183,6 +179,30 @@ impl Packet {
         self.buffer.copy_within(start..start + at, start + len);
         self.link += len;
         self.data = self.data.max(self.link);
+    }
+
+    /// Makes room for `len` bytes in the link header at `at`, moving what stands before them (`skb_vlan_push`), and
+    /// gives that room, whose contents are left over. Past the link header's end it is its end.
+    pub fn insert_into_link(&mut self, at: usize, len: usize) -> &mut [u8] {
+        let at = at.min(self.network - self.link);
+        if len > self.link {
+            self.grow_headroom(len - self.link + HEADROOM);
+        }
+        let (old, at_link) = (self.link, self.data == self.link && self.link < self.network);
+        self.link -= len;
+        if at_link {
+            self.data = self.link;
+        }
+        self.buffer.copy_within(old..old + at, self.link);
+        &mut self.buffer[self.link + at..old + at]
+    }
+
+    fn grow_headroom(&mut self, by: usize) {
+        self.buffer.splice(0..0, std::iter::repeat_n(0, by));
+        self.link += by;
+        self.network += by;
+        self.data += by;
+        self.end += by;
     }
 
     /// Replaces everything from the network header on, for packets that the host itself makes.

@@ -9,11 +9,15 @@
 //!   (`skb_vlan_untag`), so lengths and offsets never include it;
 //! - the *data pointer* ([`Packet::data_start`]) is at the network header at all receive hooks and at the
 //!   link header at netdev egress: `meta length`, counters, quotas and byte limits count from there;
-//! - transport offsets are found once per hook family ([`Packet::set_transport`]) as
-//!   `nft_set_pktinfo_ipv4()` and its kin do, and kept in [`Transport`].
+//! - transport offsets are found once per hook family ([`Packet::find_transport`],
+//!   [`Packet::find_transport_checked`]) as `nft_set_pktinfo_ipv4()` and its kin do, and kept in [`Transport`].
 
 mod buffer;
+mod dissect;
 mod meta;
 
 pub use buffer::{HEADROOM, Packet};
+pub use dissect::{
+    TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
+};
 pub use meta::{Meta, PacketType, Transport, VlanTag};

@@ -38,4 +38,3 @@ pub(crate) fn put32<const N: usize>(bytes: &mut [u8; N], at: usize, value: u32) 
 pub(crate) fn get16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
-

@@ -21,6 +21,7 @@ mod field;
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod gre;
 pub mod icmp;
 pub mod icmpv6;
 pub mod ipv4;
