@@ -13,6 +13,7 @@ pub mod ast;
 pub mod datatype;
 pub mod diag;
 pub mod exthdr;
+pub mod keys;
 pub mod names;
 pub mod proto;
 pub mod source;
