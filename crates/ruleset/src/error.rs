@@ -20,6 +20,8 @@ pub enum Errno {
     Enfile = 23,
     /// Too many links.
     Emlink = 31,
+    /// File too large.
+    Efbig = 27,
     /// Numerical result out of range.
     Erange = 34,
     /// File name too long.
@@ -28,6 +30,8 @@ pub enum Errno {
     Eloop = 40,
     /// Protocol error.
     Eproto = 71,
+    /// Interrupted system call should be restarted: another batch was committed meanwhile.
+    Erestart = 85,
     /// Value too large for defined data type.
     Eoverflow = 75,
     /// Directory not empty.
@@ -54,6 +58,8 @@ impl Errno {
             Errno::Enametoolong => "File name too long",
             Errno::Eloop => "Too many levels of symbolic links",
             Errno::Eproto => "Protocol error",
+            Errno::Efbig => "File too large",
+            Errno::Erestart => "Interrupted system call should be restarted",
             Errno::Eoverflow => "Value too large for defined data type",
             Errno::Enotempty => "Directory not empty",
             Errno::Eopnotsupp => "Operation not supported",
@@ -81,8 +87,12 @@ pub enum Blame {
     Object,
     /// The flowtable's name.
     Flowtable,
-    /// Hook, priority or type of a base chain.
+    /// Hook, priority or devices of a base chain.
     Hook,
+    /// `NFTA_CHAIN_TYPE`.
+    Type,
+    /// `NFTA_CHAIN_POLICY`.
+    Policy,
     /// Element number `n` of the change.
     Element(usize),
     /// VM expression number `n` of the rule.

@@ -7,7 +7,10 @@
 
 pub mod change;
 pub mod error;
+mod live;
 pub mod model;
+mod places;
+mod references;
 pub mod transaction;
 
 pub use change::Change;

@@ -118,6 +118,15 @@ impl<V> Set<V> {
         self.catch_all.as_deref().filter(|e| e.is_alive(now))
     }
 
+    /// Whether nothing was changed since [`Set::commit`] that it would bring up to date.
+    pub fn is_committed(&self) -> bool {
+        match &*self.index {
+            Index::Intervals(i) => i.is_sealed(),
+            Index::Ranges(i) => i.is_sealed(),
+            Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_) => true,
+        }
+    }
+
     fn exact_slot(&self, key: &[u8], key_end: Option<&[u8]>) -> Option<u32> {
         let end = key_end.unwrap_or(key);
         match &*self.index {
@@ -321,6 +330,11 @@ impl<V: Clone> Set<V> {
         Some(element)
     }
 
+    /// Another limit to the number of elements. More may be there already.
+    pub fn set_size(&mut self, size: Option<u32>) {
+        Arc::make_mut(&mut self.description).size = size;
+    }
+
     /// Removes what has expired.
     pub fn sweep(&mut self, now: u64) {
         if self.first_expiry > now {
@@ -346,10 +360,8 @@ impl<V: Clone> Set<V> {
     /// Ends a series of changes: brings the lookup structure into the form that is fast to search (the kernel's
     /// `commit`). Lookups before it are right, but may be slow.
     pub fn commit(&mut self) {
-        match &*self.index {
-            Index::Intervals(i) if !i.is_sealed() => {}
-            Index::Ranges(i) if !i.is_sealed() => {}
-            _ => return,
+        if self.is_committed() {
+            return;
         }
         match Arc::make_mut(&mut self.index) {
             Index::Intervals(i) => i.seal(),

@@ -1,13 +1,45 @@
-//! Transactions.
+//! Transactions: batches of changes that become the next generation whole, or not at all.
+//!
+//! A [`Transaction`] is a private copy of the ruleset that shares everything it has not changed. Every change is
+//! checked when it is applied, in the order and with the errors of `net/netfilter/nf_tables_api.c`; a refused
+//! change leaves the batch as it was. Where the kernel checks a batch again at its end (how deep jumps go, which
+//! expressions a hook takes), the change that made it wrong is refused at once.
 
+mod chains;
+mod elements;
+mod flowtables;
+mod index;
+mod objects;
+mod reach;
+mod rules;
+mod sets;
+mod tables;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::{Change, Error, Generation};
+use index::TableIndex;
+
+use crate::model::{Family, Table};
+use crate::{Blame, Change, Errno, Error, Generation};
+
+/// Longest name of anything, in bytes (`NFT_NAME_MAXLEN` without its end).
+const NAME_MAX: usize = 255;
+
+/// Numbers that are counted over the life of a ruleset, not of a generation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    /// Last handle given to a table.
+    table_handle: u64,
+    /// Base chains registered so far.
+    registered: u64,
+}
 
 /// The ruleset of a network namespace: the generation in force.
 #[derive(Clone, Debug, Default)]
 pub struct Ruleset {
     current: Arc<Generation>,
+    counters: Counters,
 }
 
 /// What a change made.
@@ -23,6 +55,27 @@ pub struct Applied {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     working: Generation,
+    /// By handle of the table.
+    indexes: HashMap<u64, TableIndex>,
+    batch: Batch,
+}
+
+/// What the changes of one batch share beyond the tables.
+#[derive(Clone, Debug)]
+struct Batch {
+    counters: Counters,
+    /// Final names of anonymous sets and chains, by the names that the batch knows them by.
+    names: HashMap<Arc<str>, Arc<str>>,
+    /// Nanoseconds.
+    now: u64,
+    changed: bool,
+}
+
+/// One table, open for changes.
+struct OpenTable<'a> {
+    table: &'a mut Table,
+    index: &'a mut TableIndex,
+    batch: &'a mut Batch,
 }
 
 impl Ruleset {
@@ -31,14 +84,40 @@ impl Ruleset {
         self.current.clone()
     }
 
-    /// Starts a batch on top of it.
+    /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the epoch.
     pub fn begin(&self) -> Transaction {
-        Transaction { working: (*self.current).clone() }
+        self.begin_at(0)
     }
 
-    /// Makes the batch the generation in force.
+    /// Starts a batch at a time of the packet clock, in nanoseconds since the epoch. From there timeouts of new
+    /// elements are counted, and what expired before it is not there.
+    pub fn begin_at(&self, now: u64) -> Transaction {
+        let batch = Batch { counters: self.counters, names: HashMap::new(), now, changed: false };
+        Transaction { working: (*self.current).clone(), indexes: HashMap::new(), batch }
+    }
+
+    /// Makes the batch the generation in force. A batch without changes makes none.
+    ///
+    /// `ERESTART` when another batch was committed since this one began.
     pub fn commit(&mut self, transaction: Transaction) -> Result<(), Error> {
-        self.current = Arc::new(transaction.working);
+        let Transaction { mut working, batch, indexes: _ } = transaction;
+        if working.id != self.current.id {
+            return Err(Error::new(Errno::Erestart, Blame::Whole));
+        }
+        if !batch.changed {
+            return Ok(());
+        }
+        for table in &mut working.tables {
+            if table.sets.iter().all(|set| set.elements.is_committed()) {
+                continue;
+            }
+            for set in Arc::make_mut(table).sets.iter_mut().filter(|s| !s.elements.is_committed()) {
+                Arc::make_mut(set).elements.commit();
+            }
+        }
+        working.id = working.id.wrapping_add(1);
+        self.counters = batch.counters;
+        self.current = Arc::new(working);
         Ok(())
     }
 }
@@ -50,7 +129,93 @@ impl Transaction {
     }
 
     /// Takes one change, or refuses it and leaves the batch as it was.
-    pub fn apply(&mut self, _change: Change) -> Result<Applied, Error> {
-        todo!()
+    pub fn apply(&mut self, change: Change) -> Result<Applied, Error> {
+        let applied = self.dispatch(change)?;
+        self.batch.changed = true;
+        Ok(applied)
+    }
+
+    fn dispatch(&mut self, change: Change) -> Result<Applied, Error> {
+        match change {
+            Change::AddTable { family, name, mode, flags, userdata } => {
+                self.add_table(family, name, mode, flags, userdata)
+            }
+            Change::DeleteTable { family, key, destroy } => self.delete_table(family, key, destroy),
+            Change::AddChain { family, table, mode, chain } => self.open(family, &table)?.add_chain(mode, chain),
+            Change::RenameChain { family, table, handle, name } => {
+                self.open(family, &table)?.rename_chain(handle, name)
+            }
+            Change::DeleteChain { family, table, key, devices, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_chain(key, &devices, destroy),
+            },
+            Change::AddRule { family, table, chain, position, rule } => {
+                self.open(family, &table)?.add_rule(&chain, position, rule)
+            }
+            Change::DeleteRule { family, table, chain, handle, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_rule(chain.as_deref(), handle, destroy),
+            },
+            Change::AddSet { family, table, mode, set } => self.open(family, &table)?.add_set(mode, set),
+            Change::DeleteSet { family, table, key, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_set(key, destroy),
+            },
+            Change::AddElements { family, table, set, mode, elements } => {
+                self.open(family, &table)?.add_elements(&set, mode, elements)
+            }
+            Change::DeleteElements { family, table, set, elements, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_elements(&set, elements, destroy),
+            },
+            Change::AddObject { family, table, mode, name, value, userdata } => {
+                self.open(family, &table)?.add_object(mode, name, value, userdata)
+            }
+            Change::DeleteObject { family, table, kind, key, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_object(kind, key, destroy),
+            },
+            Change::AddFlowtable { family, table, mode, flowtable } => {
+                self.open(family, &table)?.add_flowtable(mode, flowtable)
+            }
+            Change::DeleteFlowtable { family, table, key, devices, destroy } => match self.open(family, &table) {
+                Err(_) if destroy => Ok(Applied::default()),
+                open => open?.delete_flowtable(key, &devices, destroy),
+            },
+        }
+    }
+
+    fn open(&mut self, family: Family, name: &str) -> Result<OpenTable<'_>, Error> {
+        let found = self.working.tables.iter_mut().find(|t| t.family == family && *t.name == *name);
+        let Some(table) = found else { return Err(Error::new(Errno::Enoent, Blame::Table)) };
+        let index = self.indexes.entry(table.handle).or_insert_with(|| TableIndex::new(table));
+        Ok(OpenTable { table: Arc::make_mut(table), index, batch: &mut self.batch })
+    }
+}
+
+impl OpenTable<'_> {
+    fn next_handle(&mut self) -> u64 {
+        self.table.last_handle += 1;
+        self.table.last_handle
+    }
+
+    /// The final name of what the batch calls so.
+    fn final_name(&self, name: &Arc<str>) -> Arc<str> {
+        self.batch.names.get(name).unwrap_or(name).clone()
+    }
+}
+
+impl Batch {
+    fn next_registration(&mut self) -> u64 {
+        self.counters.registered += 1;
+        self.counters.registered
+    }
+}
+
+fn checked_name(name: &str, blame: Blame) -> Result<(), Error> {
+    match name.len() {
+        0 => Err(Error::new(Errno::Einval, blame)),
+        1..=NAME_MAX => Ok(()),
+        _ => Err(Error::new(Errno::Erange, blame)),
     }
 }

@@ -1,0 +1,293 @@
+//! Elements of sets and maps.
+
+use std::sync::Arc;
+
+use penstock_program::Verdict;
+use penstock_program::expr::Expr;
+use penstock_sets::{Element, InsertError};
+
+use super::index::{by_handle, place};
+use super::reach::Reach;
+use super::{Applied, OpenTable};
+use crate::change::Mode;
+use crate::model::{ElementData, ElementValue, MapData, Set};
+use crate::references::{self, Reference};
+use crate::{Blame, Errno, Error, live};
+
+/// Most statements of an element (`NFT_SET_EXPR_MAX`).
+const EXPRS_MAX: usize = 2;
+/// Nanoseconds per millisecond.
+const MILLISECOND: u64 = 1_000_000;
+
+/// How to take back what a refused change did.
+enum Undo {
+    Remove(Box<[u8]>, Option<Box<[u8]>>),
+    Restore(Box<[u8]>, Option<Box<[u8]>>, Option<u64>, Option<u64>),
+    Insert(Element<ElementValue>),
+}
+
+impl OpenTable<'_> {
+    fn set_place(&self, name: &Arc<str>) -> Result<usize, Error> {
+        let name = self.final_name(name);
+        let handle = self.index.sets.get(&name);
+        handle.and_then(|&h| place(&self.table.sets, h)).ok_or(Error::new(Errno::Enoent, Blame::Set))
+    }
+
+    pub(super) fn add_elements(
+        &mut self,
+        name: &Arc<str>,
+        mode: Mode,
+        elements: Vec<Element<ElementValue>>,
+    ) -> Result<Applied, Error> {
+        let at = self.set_place(name)?;
+        let set = &self.table.sets[at];
+        if self.index.uses(set.handle) > 0 && (set.description.constant || set.anonymous) {
+            return Err(Error::new(Errno::Ebusy, Blame::Whole));
+        }
+        let mut undo = Vec::with_capacity(elements.len());
+        for (i, element) in elements.into_iter().enumerate() {
+            if let Err(errno) = self.add_element(at, mode, element, &mut undo) {
+                self.take_back(at, undo);
+                return Err(Error::new(errno, Blame::Element(i)));
+            }
+        }
+        self.check_elements_reach(at, &undo).or_else(|error| {
+            self.take_back(at, undo);
+            Err(error)
+        })?;
+        Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
+    }
+
+    fn add_element(
+        &mut self,
+        at: usize,
+        mode: Mode,
+        mut element: Element<ElementValue>,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), Errno> {
+        let now = self.batch.now;
+        if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) = &mut element.value.data
+            && let Some(name) = self.batch.names.get(chain)
+        {
+            *chain = name.clone();
+        }
+        let set = &self.table.sets[at];
+        self.check_data(set, element.value.data.as_ref())?;
+        prepare(set, &mut element, now)?;
+        let reference = references::of_element(set.data, &element.value);
+        let (key, key_end) = (element.key.clone(), element.key_end.clone());
+        if let Some(reference) = reference {
+            self.index.count(reference, true);
+        }
+        let set = Arc::make_mut(&mut self.table.sets[at]);
+        // Cloned only where something may have to be compared: a map, or a set whose elements expire.
+        let wanted = (set.data.is_some() || set.description.timeout).then(|| element.clone());
+        match set.elements.insert(element, now) {
+            Ok(()) => {
+                undo.push(Undo::Remove(key, key_end));
+                return Ok(());
+            }
+            Err(error) => {
+                if let Some(reference) = wanted.as_ref().and_then(|w| references::of_element(set.data, &w.value)) {
+                    self.index.count(reference, false);
+                }
+                match error {
+                    InsertError::Exists => {}
+                    InsertError::Overlap => return Err(Errno::Eexist),
+                    InsertError::Full => return Err(Errno::Enfile),
+                    InsertError::Invalid => return Err(Errno::Einval),
+                }
+            }
+        }
+        let Some(there) = set.elements.find(&key, key_end.as_deref(), now) else { return Err(Errno::Eexist) };
+        if mode == Mode::Create || wanted.as_ref().is_some_and(|w| w.value.data != there.value.data) {
+            return Err(Errno::Eexist);
+        }
+        let Some(wanted) = wanted.filter(|w| there.expires_at.is_some() && w.expires_at.is_some()) else {
+            return Ok(());
+        };
+        // Another timeout, or an expiry that the caller gave, replaces the old one and starts anew.
+        let (timeout, expires_at) = (there.value.timeout, there.expires_at);
+        let by_timeout = expiry(wanted.value.timeout.unwrap_or(set.timeout), now);
+        if wanted.value.timeout != timeout || wanted.expires_at != by_timeout {
+            undo.push(Undo::Restore(key.clone(), key_end.clone(), timeout, expires_at));
+            set.elements.modify(&key, key_end.as_deref(), now, |value, expires_at| {
+                value.timeout = wanted.value.timeout;
+                *expires_at = wanted.expires_at;
+            });
+        }
+        Ok(())
+    }
+
+    fn check_data(&self, set: &Set, data: Option<&ElementData>) -> Result<(), Errno> {
+        match (set.data, data) {
+            (None, None) => Ok(()),
+            (Some(MapData::Value { len }), Some(ElementData::Value(data))) if data.bytes().len() == len as usize => {
+                Ok(())
+            }
+            (Some(MapData::Verdict), Some(ElementData::Verdict(verdict))) => match verdict.chain() {
+                Some(chain) => self.check_target(chain, false),
+                None => Ok(()),
+            },
+            (Some(MapData::Object(kind)), Some(ElementData::Object(name))) => {
+                self.index.handle_of(Reference::Object(kind, name)).map(|_| ()).ok_or(Errno::Enoent)
+            }
+            _ => Err(Errno::Einval),
+        }
+    }
+
+    /// New elements of a bound verdict map lead packets on.
+    fn check_elements_reach(&mut self, at: usize, added: &[Undo]) -> Result<(), Error> {
+        let set = &self.table.sets[at];
+        if set.data != Some(MapData::Verdict) || self.index.uses(set.handle) == 0 {
+            return Ok(());
+        }
+        let mut reach = match self.index.reach.take() {
+            Some(reach) => reach,
+            // From scratch the new elements are seen, but nothing is checked: so without them first.
+            None => Reach::without(self.table, self.index, set.handle),
+        };
+        for undo in added {
+            let Undo::Remove(key, end) = undo else { continue };
+            let element = set.elements.find(key, end.as_deref(), self.batch.now);
+            if let Some(reference) = element.and_then(|e| references::of_element(set.data, &e.value)) {
+                reach
+                    .follow_element(self.table, self.index, set.handle, reference)
+                    .map_err(|errno| Error::new(errno, Blame::Whole))?;
+            }
+        }
+        self.index.reach = Some(reach);
+        Ok(())
+    }
+
+    fn take_back(&mut self, at: usize, undo: Vec<Undo>) {
+        if undo.is_empty() {
+            return;
+        }
+        let now = self.batch.now;
+        let set = Arc::make_mut(&mut self.table.sets[at]);
+        let data = set.data;
+        for step in undo.into_iter().rev() {
+            match step {
+                Undo::Remove(key, end) => {
+                    if let Some(element) = set.elements.remove(&key, end.as_deref(), now)
+                        && let Some(reference) = references::of_element(data, &element.value)
+                    {
+                        self.index.count(reference, false);
+                    }
+                }
+                Undo::Restore(key, end, timeout, expires) => {
+                    set.elements.modify(&key, end.as_deref(), now, |value, expires_at| {
+                        value.timeout = timeout;
+                        *expires_at = expires;
+                    });
+                }
+                Undo::Insert(element) => {
+                    if let Some(reference) = references::of_element(data, &element.value) {
+                        self.index.count(reference, true);
+                    }
+                    // It was there a moment ago.
+                    let _ = set.elements.insert(element, now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn delete_elements(
+        &mut self,
+        name: &Arc<str>,
+        elements: Option<Vec<Element<ElementValue>>>,
+        destroy: bool,
+    ) -> Result<Applied, Error> {
+        let at = match self.set_place(name) {
+            Ok(at) => at,
+            Err(_) if destroy => return Ok(Applied::default()),
+            Err(error) => return Err(error),
+        };
+        let set = &self.table.sets[at];
+        if set.anonymous {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
+        let bound = self.index.uses(set.handle) > 0;
+        if bound && set.description.constant {
+            return Err(Error::new(Errno::Ebusy, Blame::Whole));
+        }
+        let now = self.batch.now;
+        let data = set.data;
+        if bound && data == Some(MapData::Verdict) {
+            self.index.reach = None;
+        }
+        let Some(elements) = elements else {
+            if references::map_refers(data) {
+                for element in set.elements.iter_unordered() {
+                    if let Some(reference) = references::of_element(data, &element.value) {
+                        self.index.count(reference, false);
+                    }
+                }
+            }
+            Arc::make_mut(&mut self.table.sets[at]).elements.clear();
+            return Ok(Applied::default());
+        };
+        let mut undo = Vec::with_capacity(elements.len());
+        for (i, element) in elements.iter().enumerate() {
+            let set = Arc::make_mut(&mut self.table.sets[at]);
+            let bad_key = !element.key.is_empty() && element.key.len() != set.description.key_len;
+            match set.elements.remove(&element.key, element.key_end.as_deref(), now) {
+                Some(gone) => {
+                    if let Some(reference) = references::of_element(data, &gone.value) {
+                        self.index.count(reference, false);
+                    }
+                    undo.push(Undo::Insert(gone));
+                }
+                None if destroy && !bad_key => {}
+                None => {
+                    self.take_back(at, undo);
+                    let errno = if bad_key { Errno::Einval } else { Errno::Enoent };
+                    return Err(Error::new(errno, Blame::Element(i)));
+                }
+            }
+        }
+        Ok(Applied::default())
+    }
+}
+
+/// When something with this timeout (milliseconds, 0 for never) expires.
+fn expiry(timeout: u64, now: u64) -> Option<u64> {
+    (timeout > 0).then(|| now.saturating_add(timeout.saturating_mul(MILLISECOND)))
+}
+
+/// Completes an element as the kernel does: expiry from the timeouts, own copies of the set's statements.
+fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(), Errno> {
+    let value = &mut element.value;
+    if set.description.timeout {
+        let timeout = value.timeout.unwrap_or(set.timeout);
+        if element.expires_at.is_some() && timeout == 0 {
+            return Err(Errno::Eopnotsupp);
+        }
+        let latest = expiry(timeout, now);
+        if element.expires_at > latest {
+            return Err(Errno::Erange);
+        }
+        element.expires_at = element.expires_at.or(latest);
+        value.timeout = value.timeout.filter(|&own| own != set.timeout);
+    } else if value.timeout.is_some() || element.expires_at.is_some() {
+        return Err(Errno::Einval);
+    }
+    if value.exprs.is_empty() {
+        value.exprs.clone_from(&set.exprs);
+    } else {
+        let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
+        if value.exprs.len() > EXPRS_MAX {
+            return Err(Errno::E2big);
+        }
+        let templates = &set.exprs;
+        if !value.exprs.iter().all(live::is_stateful)
+            || !templates.is_empty()
+                && (templates.len() != value.exprs.len() || !templates.iter().zip(&value.exprs).all(alike))
+        {
+            return Err(Errno::Eopnotsupp);
+        }
+    }
+    value.states = live::states_of(&value.exprs);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Flowtables.
+
+use std::sync::Arc;
+
+use super::index::{by_handle, by_handle_mut, place};
+use super::{Applied, OpenTable, checked_name};
+use crate::change::{Key, Mode, NewFlowtable};
+use crate::model::{Family, Flowtable, Hook};
+use crate::{Blame, Errno, Error};
+
+/// `NFT_FLOWTABLE_HW_OFFLOAD`.
+const HW_OFFLOAD: u32 = 1;
+/// `NFT_FLOWTABLE_COUNTER`.
+const COUNTER: u32 = 2;
+
+impl OpenTable<'_> {
+    fn checked_flow_devices(&self, devices: &[Arc<str>], own: Option<u64>) -> Result<(), Error> {
+        for (i, device) in devices.iter().enumerate() {
+            if devices.iter().take(i).any(|d| d == device) {
+                return Err(Error::new(Errno::Eexist, Blame::Whole));
+            }
+            let others = self.table.flowtables.iter().filter(|f| Some(f.handle) != own);
+            if others.into_iter().any(|f| f.devices.contains(device)) {
+                return Err(Error::new(Errno::Eexist, Blame::Whole));
+            }
+        }
+        Ok(())
+    }
+
+    /// A flowtable that is there takes further devices; hook, priority and offload cannot change.
+    pub(super) fn add_flowtable(&mut self, mode: Mode, new: NewFlowtable) -> Result<Applied, Error> {
+        checked_name(&new.name, Blame::Flowtable)?;
+        let whole = |errno| Err(Error::new(errno, Blame::Whole));
+        if let Some(&handle) = self.index.flowtables.get(&new.name) {
+            if mode == Mode::Create {
+                return Err(Error::new(Errno::Eexist, Blame::Flowtable));
+            }
+            let Some(there) = by_handle(&self.table.flowtables, handle) else { return whole(Errno::Enoent) };
+            if new.flags & !(HW_OFFLOAD | COUNTER) != 0 || (new.flags ^ there.flags) & HW_OFFLOAD != 0 {
+                return whole(Errno::Eopnotsupp);
+            }
+            if new.hook.is_some_and(|hook| hook != (there.hook, there.priority)) {
+                return whole(Errno::Eopnotsupp);
+            }
+            self.checked_flow_devices(&new.devices, Some(handle))?;
+            let mut devices = new.devices;
+            devices.retain(|d| !there.devices.contains(d));
+            let flags = new.flags;
+            if flags != there.flags || !devices.is_empty() {
+                if let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle) {
+                    flowtable.flags = flags;
+                    flowtable.devices.append(&mut devices);
+                }
+            }
+            return Ok(Applied { handle: Some(handle), name: None });
+        }
+        if !matches!(self.table.family, Family::Ip | Family::Ip6 | Family::Inet) {
+            return whole(Errno::Enoent);
+        }
+        if new.flags & !(HW_OFFLOAD | COUNTER) != 0 {
+            return whole(Errno::Eopnotsupp);
+        }
+        let Some((hook, priority)) = new.hook else { return Err(Error::new(Errno::Enoent, Blame::Flowtable)) };
+        if hook != Hook::Ingress {
+            return whole(Errno::Eopnotsupp);
+        }
+        self.checked_flow_devices(&new.devices, None)?;
+        let handle = self.next_handle();
+        self.index.flowtables.insert(new.name.clone(), handle);
+        self.table.flowtables.push(Arc::new(Flowtable {
+            name: new.name,
+            handle,
+            hook,
+            priority,
+            devices: new.devices,
+            flags: new.flags,
+        }));
+        Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    pub(super) fn delete_flowtable(
+        &mut self,
+        key: Key,
+        devices: &[Arc<str>],
+        destroy: bool,
+    ) -> Result<Applied, Error> {
+        let (handle, blame) = match key {
+            Key::Name(name) => (self.index.flowtables.get(&name).copied(), Blame::Flowtable),
+            Key::Handle(handle) => (Some(handle), Blame::Handle),
+        };
+        let Some(there) = handle.and_then(|h| by_handle(&self.table.flowtables, h)) else {
+            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+        };
+        let handle = there.handle;
+        if !devices.is_empty() {
+            if !devices.iter().all(|d| there.devices.contains(d)) {
+                return Err(Error::new(Errno::Enoent, Blame::Whole));
+            }
+            if let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle) {
+                flowtable.devices.retain(|d| !devices.contains(d));
+            }
+            return Ok(Applied::default());
+        }
+        if self.index.uses(handle) > 0 {
+            return Err(Error::new(Errno::Ebusy, blame));
+        }
+        if let Some(at) = place(&self.table.flowtables, handle) {
+            let flowtable = self.table.flowtables.remove(at);
+            self.index.flowtables.remove(&flowtable.name);
+        }
+        Ok(Applied::default())
+    }
+}

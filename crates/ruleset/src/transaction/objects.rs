@@ -1,0 +1,60 @@
+//! Stateful objects.
+
+use std::sync::Arc;
+
+use penstock_program::expr::ObjectType;
+
+use super::index::{by_handle_mut, place};
+use super::{Applied, OpenTable, checked_name};
+use crate::change::{Key, Mode};
+use crate::live;
+use crate::model::{Object, ObjectValue, UserData};
+use crate::{Blame, Errno, Error};
+
+impl OpenTable<'_> {
+    /// Objects that are there keep what they are, but for quotas and synproxies, which take the new
+    /// configuration (`ops->update`); the bytes a quota has seen stay.
+    pub(super) fn add_object(
+        &mut self,
+        mode: Mode,
+        name: Arc<str>,
+        value: ObjectValue,
+        userdata: UserData,
+    ) -> Result<Applied, Error> {
+        checked_name(&name, Blame::Object)?;
+        let key = (value.kind(), name);
+        if let Some(&handle) = self.index.objects.get(&key) {
+            if mode == Mode::Create {
+                return Err(Error::new(Errno::Eexist, Blame::Object));
+            }
+            if let Some(object) = by_handle_mut(&mut self.table.objects, handle) {
+                object.update(value);
+            }
+            return Ok(Applied { handle: Some(handle), name: None });
+        }
+        let handle = self.next_handle();
+        let state = value.as_expr().as_ref().and_then(live::state_of);
+        let object = Object { name: key.1.clone(), handle, value, state, userdata };
+        self.index.objects.insert(key, handle);
+        self.table.objects.push(Arc::new(object));
+        Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    pub(super) fn delete_object(&mut self, kind: ObjectType, key: Key, destroy: bool) -> Result<Applied, Error> {
+        let (handle, blame) = match key {
+            Key::Name(name) => (self.index.objects.get(&(kind, name)).copied(), Blame::Object),
+            Key::Handle(handle) => (Some(handle), Blame::Handle),
+        };
+        let at = handle.and_then(|h| place(&self.table.objects, h));
+        let there = at.and_then(|at| Some((at, self.table.objects.get(at)?)));
+        let Some((at, object)) = there.filter(|(_, o)| o.value.kind() == kind) else {
+            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, blame)) };
+        };
+        if self.index.uses(object.handle) > 0 {
+            return Err(Error::new(Errno::Ebusy, blame));
+        }
+        let object = self.table.objects.remove(at);
+        self.index.objects.remove(&(kind, object.name.clone()));
+        Ok(Applied::default())
+    }
+}

@@ -1,0 +1,288 @@
+//! Rules: adding, replacing, removing, with the sets and chains that live and die with them.
+
+use std::sync::Arc;
+
+use penstock_program::Register;
+use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup, Objref};
+
+use super::index::{by_handle, by_handle_mut, place};
+use super::reach::Reach;
+use super::{Applied, OpenTable};
+use crate::change::{NewRule, Position};
+use crate::model::{MapData, Rule, Set};
+use crate::references::{self, Reference};
+use crate::{Blame, Errno, Error, live, places};
+
+/// Most expressions of a rule (`NFT_RULE_MAXEXPRS`).
+const EXPRS_MAX: usize = 128;
+/// Bytes of all data registers.
+const REGISTERS: usize = 64;
+
+impl OpenTable<'_> {
+    pub(super) fn add_rule(&mut self, chain: &Arc<str>, position: Position, new: NewRule) -> Result<Applied, Error> {
+        let name = self.final_name(chain);
+        let there = self.index.chains.get(&name).and_then(|&h| by_handle(&self.table.chains, h));
+        let Some(chain) = there else { return Err(Error::new(Errno::Enoent, Blame::Chain)) };
+        let chain_handle = chain.handle;
+        if chain.anonymous && self.index.uses(chain_handle) > 0 {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
+        let place_of = |handle, blame| {
+            let at = chain.rules.iter().position(|r| r.handle == handle);
+            at.ok_or(Error::new(Errno::Enoent, blame))
+        };
+        let (at, replaced) = match position {
+            Position::After(None) => (chain.rules.len(), None),
+            Position::Before(None) => (0, None),
+            Position::After(Some(handle)) => (place_of(handle, Blame::Position)? + 1, None),
+            Position::Before(Some(handle)) => (place_of(handle, Blame::Position)?, None),
+            Position::Replace(handle) => (place_of(handle, Blame::Handle)?, Some(handle)),
+        };
+        let mut exprs = new.exprs;
+        if exprs.len() > EXPRS_MAX {
+            return Err(Error::new(Errno::Einval, Blame::Whole));
+        }
+        if !self.batch.names.is_empty() {
+            let names = &self.batch.names;
+            let renamed = |reference: Reference<'_>| match reference {
+                Reference::Chain(name) | Reference::Set(name) => names.get(name).cloned(),
+                Reference::Object(..) | Reference::Flowtable(_) => None,
+            };
+            exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
+        }
+        for (i, expr) in exprs.iter().enumerate() {
+            self.check_expr(expr).map_err(|errno| Error::new(errno, Blame::Expression(i)))?;
+        }
+        let handle = match replaced {
+            Some(handle) => handle,
+            None => self.next_handle(),
+        };
+        let states = live::states_of(&exprs);
+        let rule = Arc::new(Rule { handle, exprs, states, userdata: new.userdata });
+        self.check_reach(chain_handle, &rule)?;
+        self.index.count_rule(&rule, true);
+        let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) else {
+            return Err(Error::new(Errno::Enoent, Blame::Chain));
+        };
+        if replaced.is_some() {
+            let old = std::mem::replace(&mut chain.rules[at], rule);
+            self.release(&old);
+        } else {
+            chain.rules.insert(at, rule);
+        }
+        Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    /// Checks the rule under all base chains that reach its chain.
+    fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
+        let leads_on = |e: &Expr| {
+            let mut leads = places::depends_on_hook(e);
+            references::of_expr(e, &mut |r| leads |= matches!(r, Reference::Chain(_) | Reference::Set(_)));
+            leads
+        };
+        if !rule.exprs.iter().any(leads_on) {
+            return Ok(());
+        }
+        let mut reach = match self.index.reach.take() {
+            Some(reach) => reach,
+            None => Reach::new(self.table, self.index),
+        };
+        match reach.follow_rule(self.table, self.index, chain, rule) {
+            Ok(()) => {
+                self.index.reach = Some(reach);
+                Ok(())
+            }
+            // What was noted on the way is too much now: the next check starts from scratch.
+            Err(errno) => Err(Error::new(errno, Blame::Whole)),
+        }
+    }
+
+    /// What the kernel checks when it makes an expression (`ops->init`).
+    fn check_expr(&self, expr: &Expr) -> Result<(), Errno> {
+        places::available(self.table.family, expr)?;
+        match expr {
+            Expr::Lookup(lookup) => self.check_lookup(lookup),
+            Expr::Dynset(dynset) => self.check_dynset(dynset),
+            Expr::Objref(Objref::Map { sreg, set }) => {
+                let set = self.bindable_set(set)?;
+                fits(*sreg, set.description.key_len)?;
+                if matches!(set.data, Some(MapData::Object(_))) { Ok(()) } else { Err(Errno::Einval) }
+            }
+            Expr::CtSet(ct) if !places::ct_settable(ct.key) => Err(Errno::Eopnotsupp),
+            Expr::Inner(inner) => self.check_expr(&inner.expr),
+            _ => {
+                let mut result = Ok(());
+                references::of_expr(expr, &mut |reference| {
+                    if result.is_ok() {
+                        result = match reference {
+                            Reference::Chain(name) => self.check_target(name, true),
+                            _ => self.index.handle_of(reference).map(|_| ()).ok_or(Errno::Enoent),
+                        }
+                    }
+                });
+                result
+            }
+        }
+    }
+
+    /// A chain that can be jumped to; only rules can jump to anonymous ones, and only one of them.
+    pub(super) fn check_target(&self, name: &Arc<str>, from_rule: bool) -> Result<(), Errno> {
+        let handle = self.index.chains.get(name).ok_or(Errno::Enoent)?;
+        let chain = by_handle(&self.table.chains, *handle).ok_or(Errno::Enoent)?;
+        if chain.base.is_some() {
+            return Err(Errno::Eopnotsupp);
+        }
+        if chain.anonymous && (!from_rule || self.index.uses(chain.handle) > 0) {
+            return Err(Errno::Einval);
+        }
+        Ok(())
+    }
+
+    /// A set that a rule can be bound to: an anonymous one has one rule.
+    fn bindable_set(&self, name: &Arc<str>) -> Result<&Arc<Set>, Errno> {
+        let handle = self.index.sets.get(name).ok_or(Errno::Enoent)?;
+        let set = by_handle(&self.table.sets, *handle).ok_or(Errno::Enoent)?;
+        if set.anonymous && self.index.uses(set.handle) > 0 {
+            return Err(Errno::Ebusy);
+        }
+        Ok(set)
+    }
+
+    fn check_lookup(&self, lookup: &Lookup) -> Result<(), Errno> {
+        let set = self.bindable_set(&lookup.set)?;
+        fits(lookup.sreg, set.description.key_len)?;
+        match (lookup.dreg, set.data) {
+            (None, None) => Ok(()),
+            (Some(dreg), Some(MapData::Verdict)) if !lookup.inverse && dreg == Register::VERDICT => Ok(()),
+            (Some(dreg), Some(MapData::Value { len })) if !lookup.inverse => fits(dreg, len as usize),
+            // An object map asked only for its keys.
+            (None, Some(MapData::Object(_))) => Ok(()),
+            _ => Err(Errno::Einval),
+        }
+    }
+
+    fn check_dynset(&self, dynset: &Dynset) -> Result<(), Errno> {
+        let set = self.bindable_set(&dynset.set)?;
+        if set.elements.backend() != penstock_sets::Backend::ResizableHash {
+            return Err(Errno::Eopnotsupp);
+        }
+        if set.description.constant {
+            return Err(Errno::Ebusy);
+        }
+        if !set.description.timeout && (dynset.op == DynsetOp::Update || dynset.timeout != 0) {
+            return Err(Errno::Eopnotsupp);
+        }
+        fits(dynset.sreg_key, set.description.key_len)?;
+        match (dynset.sreg_data, set.data) {
+            (None, None) => {}
+            (Some(sreg), Some(MapData::Value { len })) => fits(sreg, len as usize)?,
+            (Some(_), None | Some(MapData::Verdict | MapData::Object(_))) => return Err(Errno::Eopnotsupp),
+            (None, Some(_)) if dynset.op == DynsetOp::Delete => {}
+            (None, Some(_)) => return Err(Errno::Einval),
+        }
+        if !dynset.exprs.is_empty() {
+            if !set.description.dynamic {
+                return Err(Errno::Einval);
+            }
+            let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
+            let given = dynset.exprs.len();
+            if !dynset.exprs.iter().all(live::is_stateful)
+                || !set.exprs.is_empty()
+                    && (set.exprs.len() != given || !set.exprs.iter().zip(&dynset.exprs).all(alike))
+            {
+                return Err(Errno::Eopnotsupp);
+            }
+        }
+        Ok(())
+    }
+
+    /// One rule, all of a chain, or all of the table.
+    pub(super) fn delete_rule(
+        &mut self,
+        chain: Option<&str>,
+        handle: Option<u64>,
+        destroy: bool,
+    ) -> Result<Applied, Error> {
+        let Some(name) = chain else {
+            let chains: Vec<u64> = self.table.chains.iter().filter(|c| !c.anonymous).map(|c| c.handle).collect();
+            chains.into_iter().for_each(|chain| self.remove_rules_of(chain));
+            return Ok(Applied::default());
+        };
+        let name = self.final_name(&name.into());
+        let Some(&chain_handle) = self.index.chains.get(&name) else {
+            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, Blame::Chain)) };
+        };
+        if by_handle(&self.table.chains, chain_handle).is_some_and(|c| c.anonymous) {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
+        let Some(handle) = handle else {
+            self.remove_rules_of(chain_handle);
+            return Ok(Applied::default());
+        };
+        let there = by_handle(&self.table.chains, chain_handle);
+        match there.and_then(|chain| chain.rules.iter().position(|r| r.handle == handle)) {
+            Some(at) => {
+                if let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) {
+                    let rule = chain.rules.remove(at);
+                    self.release(&rule);
+                }
+            }
+            None if destroy => {}
+            None => return Err(Error::new(Errno::Enoent, Blame::Handle)),
+        }
+        Ok(Applied::default())
+    }
+
+    /// Empties a chain.
+    pub(super) fn remove_rules_of(&mut self, chain: u64) {
+        if by_handle(&self.table.chains, chain).is_none_or(|c| c.rules.is_empty()) {
+            return;
+        }
+        if let Some(chain) = by_handle_mut(&mut self.table.chains, chain) {
+            for rule in std::mem::take(&mut chain.rules) {
+                self.release(&rule);
+            }
+        }
+    }
+
+    /// Undoes what a rule that is gone held: counts, anonymous sets and chains.
+    fn release(&mut self, rule: &Rule) {
+        self.index.count_rule(rule, false);
+        let (mut sets, mut chains) = (Vec::new(), Vec::new());
+        for expr in &rule.exprs {
+            references::of_expr(expr, &mut |reference| match (reference, self.index.handle_of(reference)) {
+                (Reference::Chain(_), Some(handle)) => chains.push(handle),
+                (Reference::Set(_), Some(handle)) => sets.push(handle),
+                _ => {}
+            });
+        }
+        for handle in sets {
+            if let Some(set) = by_handle(&self.table.sets, handle) {
+                if set.data == Some(MapData::Verdict) {
+                    self.index.reach = None;
+                }
+                if set.anonymous && self.index.uses(handle) == 0 {
+                    self.remove_set(handle);
+                }
+            }
+        }
+        for handle in chains {
+            self.index.reach = None;
+            if let Some(at) = place(&self.table.chains, handle)
+                && self.table.chains[at].anonymous
+                && self.index.uses(handle) == 0
+            {
+                self.remove_chain(handle);
+            }
+        }
+    }
+}
+
+/// Whether a register holds so many bytes.
+fn fits(register: Register, len: usize) -> Result<(), Errno> {
+    match register.slot() {
+        Some(slot) if slot * 4 + len <= REGISTERS => Ok(()),
+        Some(_) => Err(Errno::Erange),
+        None => Err(Errno::Einval),
+    }
+}

@@ -1,0 +1,123 @@
+//! Tables: making, waking, removing.
+
+use std::sync::Arc;
+
+use super::index::TableIndex;
+use super::{Applied, OpenTable, Transaction, checked_name};
+use crate::change::{Key, Mode};
+use crate::model::{Family, Table, UserData};
+use crate::{Blame, Errno, Error};
+
+/// `NFT_TABLE_F_DORMANT`.
+const DORMANT: u32 = 1;
+/// `NFT_TABLE_F_OWNER`.
+const OWNER: u32 = 2;
+/// `NFT_TABLE_F_PERSIST`.
+const PERSIST: u32 = 4;
+
+impl Transaction {
+    pub(super) fn add_table(
+        &mut self,
+        family: Family,
+        name: Arc<str>,
+        mode: Mode,
+        flags: u32,
+        userdata: UserData,
+    ) -> Result<Applied, Error> {
+        checked_name(&name, Blame::Table)?;
+        let unknown = flags & !(DORMANT | OWNER | PERSIST) != 0;
+        let there = self.working.tables.iter().find(|t| t.family == family && t.name == name);
+        if let Some(table) = there {
+            let handle = table.handle;
+            if mode == Mode::Create {
+                return Err(Error::new(Errno::Eexist, Blame::Table));
+            }
+            if unknown {
+                return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+            }
+            if flags != table.flags | u32::from(table.dormant) {
+                self.open(family, &name)?.update_table(flags)?;
+            }
+            return Ok(Applied { handle: Some(handle), name: None });
+        }
+        if unknown {
+            return Err(Error::new(Errno::Einval, Blame::Whole));
+        }
+        self.batch.counters.table_handle += 1;
+        let handle = self.batch.counters.table_handle;
+        let table = Table {
+            family,
+            name,
+            handle,
+            dormant: flags & DORMANT != 0,
+            flags: flags & !DORMANT,
+            userdata,
+            last_handle: 0,
+            chains: Vec::new(),
+            sets: Vec::new(),
+            objects: Vec::new(),
+            flowtables: Vec::new(),
+        };
+        self.indexes.insert(handle, TableIndex::new(&table));
+        self.working.tables.push(Arc::new(table));
+        Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    /// Removes tables with all that is in them.
+    pub(super) fn delete_table(
+        &mut self,
+        family: Option<Family>,
+        key: Option<Key>,
+        destroy: bool,
+    ) -> Result<Applied, Error> {
+        let (Some(family), Some(key)) = (family, &key) else {
+            self.remove_tables(|t| family.is_none_or(|f| f == t.family));
+            return Ok(Applied::default());
+        };
+        let (there, blame) = match key {
+            Key::Name(name) => {
+                (self.working.tables.iter().find(|t| t.family == family && t.name == *name), Blame::Table)
+            }
+            Key::Handle(handle) => {
+                (self.working.tables.iter().find(|t| t.family == family && t.handle == *handle), Blame::Handle)
+            }
+        };
+        match there.map(|t| t.handle) {
+            Some(handle) => self.remove_tables(|t| t.handle == handle),
+            None if destroy => {}
+            None => return Err(Error::new(Errno::Enoent, blame)),
+        }
+        Ok(Applied::default())
+    }
+
+    fn remove_tables(&mut self, goes: impl Fn(&Table) -> bool) {
+        let indexes = &mut self.indexes;
+        self.working.tables.retain(|table| {
+            let goes = goes(table);
+            if goes {
+                indexes.remove(&table.handle);
+            }
+            !goes
+        });
+    }
+}
+
+impl OpenTable<'_> {
+    /// Only `dormant` can change.
+    fn update_table(&mut self, flags: u32) -> Result<(), Error> {
+        if (flags ^ self.table.flags) & (OWNER | PERSIST) != 0 {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
+        self.table.dormant = flags & DORMANT != 0;
+        if self.table.dormant {
+            return Ok(());
+        }
+        // Waking registers the base chains anew, in the order of the table.
+        for chain in self.table.chains.iter_mut().filter(|c| c.base.is_some()) {
+            if let Some(base) = &mut Arc::make_mut(chain).base {
+                base.registered = self.batch.next_registration();
+            }
+        }
+        Ok(())
+    }
+}
