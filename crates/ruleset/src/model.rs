@@ -145,8 +145,11 @@ pub struct Rule {
 /// What a map's elements hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapData {
-    /// Bytes of this length.
-    Value { len: u32 },
+    /// Register data.
+    Value {
+        /// Bytes.
+        len: u32,
+    },
     /// Verdicts.
     Verdict,
     /// Objects of the table.
@@ -233,11 +236,36 @@ pub enum ObjectValue {
     /// Rate.
     Limit(penstock_program::expr::Limit),
     /// Helper by name for a protocol; `l3proto` 0 for the table's.
-    CtHelper { helper: Arc<str>, l4proto: u8, l3proto: u16 },
+    CtHelper {
+        /// The helper's name.
+        helper: Arc<str>,
+        /// IP protocol number.
+        l4proto: u8,
+        /// Ethertype.
+        l3proto: u16,
+    },
     /// Seconds per state of the protocol, by the kernel's state number.
-    CtTimeout { l4proto: u8, l3proto: u16, values: Vec<(u8, u32)> },
+    CtTimeout {
+        /// IP protocol number.
+        l4proto: u8,
+        /// Ethertype.
+        l3proto: u16,
+        /// State and seconds.
+        values: Vec<(u8, u32)>,
+    },
     /// Expectation.
-    CtExpect { l4proto: u8, l3proto: u16, dport: u16, timeout: u32, size: u8 },
+    CtExpect {
+        /// IP protocol number.
+        l4proto: u8,
+        /// Ethertype.
+        l3proto: u16,
+        /// Destination port.
+        dport: u16,
+        /// Milliseconds.
+        timeout: u32,
+        /// Most expectations.
+        size: u8,
+    },
     /// Proxy parameters.
     Synproxy(penstock_program::expr::Synproxy),
     /// Security context.

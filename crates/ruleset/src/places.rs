@@ -3,7 +3,9 @@
 //! The kernel asks twice: the family when a rule is made (`ops->init`, and whether the family has the expression
 //! at all), and type and hook once a base chain reaches the rule (`ops->validate`).
 
-use penstock_program::expr::{CtKey, Expr, FibResult, MetaKey, NatType, ObjectType, Objref, RejectType, RtKey};
+use penstock_program::expr::{
+    CtKey, Expr, FibResult, MetaKey, NatType, ObjectType, Objref, RejectType, RtKey,
+};
 
 use crate::Errno;
 use crate::model::{ChainType, Family, Hook};
@@ -54,7 +56,9 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
             _ => Ok(()),
         },
         Expr::MetaSet(meta) => match meta.key {
-            MetaKey::Mark | MetaKey::Priority | MetaKey::NfTrace | MetaKey::PktType | MetaKey::SecMark => Ok(()),
+            MetaKey::Mark | MetaKey::Priority | MetaKey::NfTrace | MetaKey::PktType | MetaKey::SecMark => {
+                Ok(())
+            }
             MetaKey::BriBroute => only(family == Family::Bridge, Errno::Eopnotsupp),
             _ => Err(Errno::Eopnotsupp),
         },
@@ -191,7 +195,9 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
         Expr::Socket(_) => matches!(hook, Prerouting | Input | Output),
         Expr::Tproxy(_) => hook == Prerouting,
         Expr::Synproxy(_) => matches!(hook, Input | Forward),
-        Expr::Objref(Objref::Named { kind: ObjectType::Synproxy, .. }) => ip && matches!(hook, Input | Forward),
+        Expr::Objref(Objref::Named { kind: ObjectType::Synproxy, .. }) => {
+            ip && matches!(hook, Input | Forward)
+        }
         Expr::Osf(_) => matches!(hook, Input | Prerouting | Forward),
         Expr::Xfrm(xfrm) if xfrm.out => matches!(hook, Forward | Output | Postrouting),
         Expr::Xfrm(_) => matches!(hook, Forward | Input | Prerouting),
@@ -206,5 +212,8 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
 
 /// Whether a key of `ct` can be set.
 pub(crate) fn ct_settable(key: CtKey) -> bool {
-    matches!(key, CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::Zone | CtKey::EventMask | CtKey::Helper)
+    matches!(
+        key,
+        CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::Zone | CtKey::EventMask | CtKey::Helper
+    )
 }

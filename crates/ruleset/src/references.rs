@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{Expr, Immediate, ImmediateData, Objref, ObjectType};
 use penstock_program::Verdict;
+use penstock_program::expr::{Expr, Immediate, ImmediateData, ObjectType, Objref};
 
 use crate::model::{ElementData, ElementValue, MapData};
 
@@ -82,7 +82,9 @@ pub(crate) fn of_expr<'a>(expr: &'a Expr, f: &mut impl FnMut(Reference<'a>)) {
 /// Gives every chain and set name of the expression that `rename` has a new name for that name.
 pub(crate) fn rename(expr: &mut Expr, renamed: &impl Fn(Reference<'_>) -> Option<Arc<str>>) {
     match expr {
-        Expr::Immediate(Immediate { data: ImmediateData::Verdict(verdict), .. }) => rename_verdict(verdict, renamed),
+        Expr::Immediate(Immediate { data: ImmediateData::Verdict(verdict), .. }) => {
+            rename_verdict(verdict, renamed)
+        }
         Expr::Lookup(lookup) => replace(&mut lookup.set, |s| renamed(Reference::Set(s))),
         Expr::Dynset(dynset) => {
             replace(&mut dynset.set, |s| renamed(Reference::Set(s)));

@@ -28,10 +28,14 @@ fn hooks_of(family: Family, kind: ChainType) -> Option<&'static [Hook]> {
         (Family::Ip | Family::Ip6 | Family::Bridge, ChainType::Filter) => {
             Some(&[Prerouting, Input, Forward, Output, Postrouting])
         }
-        (Family::Inet, ChainType::Filter) => Some(&[Ingress, Prerouting, Input, Forward, Output, Postrouting]),
+        (Family::Inet, ChainType::Filter) => {
+            Some(&[Ingress, Prerouting, Input, Forward, Output, Postrouting])
+        }
         (Family::Arp, ChainType::Filter) => Some(&[Input, Output]),
         (Family::Netdev, ChainType::Filter) => Some(&[Ingress, Egress]),
-        (Family::Ip | Family::Ip6 | Family::Inet, ChainType::Nat) => Some(&[Prerouting, Input, Output, Postrouting]),
+        (Family::Ip | Family::Ip6 | Family::Inet, ChainType::Nat) => {
+            Some(&[Prerouting, Input, Output, Postrouting])
+        }
         (Family::Ip | Family::Ip6 | Family::Inet, ChainType::Route) => Some(&[Output]),
         (Family::Arp | Family::Bridge | Family::Netdev, ChainType::Nat | ChainType::Route) => None,
     }
@@ -95,7 +99,8 @@ impl OpenTable<'_> {
         if let (Some(reach), Some(base)) = (&mut self.index.reach, &base) {
             reach.add_base(handle, base);
         }
-        let chain = Chain { name, handle, base, anonymous: new.anonymous, userdata: new.userdata, rules: Vec::new() };
+        let chain =
+            Chain { name, handle, base, anonymous: new.anonymous, userdata: new.userdata, rules: Vec::new() };
         self.table.chains.push(Arc::new(chain));
         Ok(Applied { handle: Some(handle), name: chosen })
     }
@@ -166,7 +171,9 @@ impl OpenTable<'_> {
         let renamed = |reference: Reference<'_>| (reference == Reference::Chain(old)).then(|| new.clone());
         let names_it = |rule: &crate::Rule| {
             let mut found = false;
-            rule.exprs.iter().for_each(|e| references::of_expr(e, &mut |r| found |= r == Reference::Chain(old)));
+            rule.exprs
+                .iter()
+                .for_each(|e| references::of_expr(e, &mut |r| found |= r == Reference::Chain(old)));
             found
         };
         for chain in &mut self.table.chains {
@@ -181,8 +188,12 @@ impl OpenTable<'_> {
             let points_there = |e: &&penstock_sets::Element<crate::model::ElementValue>| {
                 references::of_element(Some(MapData::Verdict), &e.value) == Some(Reference::Chain(old))
             };
-            let keys: Vec<_> =
-                set.elements.iter_unordered().filter(points_there).map(|e| (e.key.clone(), e.key_end.clone())).collect();
+            let keys: Vec<_> = set
+                .elements
+                .iter_unordered()
+                .filter(points_there)
+                .map(|e| (e.key.clone(), e.key_end.clone()))
+                .collect();
             if keys.is_empty() {
                 continue;
             }
@@ -190,7 +201,9 @@ impl OpenTable<'_> {
             for (key, end) in keys {
                 // At time 0 nothing has expired: what has, is renamed too, until it is swept.
                 set.elements.modify(&key, end.as_deref(), 0, |value, _| {
-                    if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) = &mut value.data {
+                    if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) =
+                        &mut value.data
+                    {
                         *chain = new.clone();
                     }
                 });
@@ -198,7 +211,12 @@ impl OpenTable<'_> {
         }
     }
 
-    pub(super) fn delete_chain(&mut self, key: Key, devices: &[Arc<str>], destroy: bool) -> Result<Applied, Error> {
+    pub(super) fn delete_chain(
+        &mut self,
+        key: Key,
+        devices: &[Arc<str>],
+        destroy: bool,
+    ) -> Result<Applied, Error> {
         let (handle, blame) = match key {
             Key::Name(name) => (self.index.chains.get(&name).copied(), Blame::Chain),
             Key::Handle(handle) => (Some(handle), Blame::Handle),
@@ -220,9 +238,15 @@ impl OpenTable<'_> {
         Ok(Applied::default())
     }
 
-    fn delete_chain_devices(&mut self, handle: u64, gone: &[Arc<str>], destroy: bool) -> Result<Applied, Error> {
+    fn delete_chain_devices(
+        &mut self,
+        handle: u64,
+        gone: &[Arc<str>],
+        destroy: bool,
+    ) -> Result<Applied, Error> {
         let per_device = |base: &BaseChain| per_device(self.table.family, base.hook);
-        let base = by_handle(&self.table.chains, handle).and_then(|c| c.base.as_ref()).filter(|b| per_device(b));
+        let base =
+            by_handle(&self.table.chains, handle).and_then(|c| c.base.as_ref()).filter(|b| per_device(b));
         let Some(base) = base.filter(|_| !destroy) else {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         };

@@ -6,7 +6,7 @@ use penstock_program::Verdict;
 use penstock_program::expr::Expr;
 use penstock_sets::{Element, InsertError};
 
-use super::index::{by_handle, place};
+use super::index::place;
 use super::reach::Reach;
 use super::{Applied, OpenTable};
 use crate::change::Mode;
@@ -66,7 +66,8 @@ impl OpenTable<'_> {
         undo: &mut Vec<Undo>,
     ) -> Result<(), Errno> {
         let now = self.batch.now;
-        if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) = &mut element.value.data
+        if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) =
+            &mut element.value.data
             && let Some(name) = self.batch.names.get(chain)
         {
             *chain = name.clone();
@@ -88,7 +89,9 @@ impl OpenTable<'_> {
                 return Ok(());
             }
             Err(error) => {
-                if let Some(reference) = wanted.as_ref().and_then(|w| references::of_element(set.data, &w.value)) {
+                if let Some(reference) =
+                    wanted.as_ref().and_then(|w| references::of_element(set.data, &w.value))
+                {
                     self.index.count(reference, false);
                 }
                 match error {
@@ -122,7 +125,9 @@ impl OpenTable<'_> {
     fn check_data(&self, set: &Set, data: Option<&ElementData>) -> Result<(), Errno> {
         match (set.data, data) {
             (None, None) => Ok(()),
-            (Some(MapData::Value { len }), Some(ElementData::Value(data))) if data.bytes().len() == len as usize => {
+            (Some(MapData::Value { len }), Some(ElementData::Value(data)))
+                if data.bytes().len() == len as usize =>
+            {
                 Ok(())
             }
             (Some(MapData::Verdict), Some(ElementData::Verdict(verdict))) => match verdict.chain() {

@@ -60,7 +60,9 @@ impl OpenTable<'_> {
         if new.flags & !(HW_OFFLOAD | COUNTER) != 0 {
             return whole(Errno::Eopnotsupp);
         }
-        let Some((hook, priority)) = new.hook else { return Err(Error::new(Errno::Enoent, Blame::Flowtable)) };
+        let Some((hook, priority)) = new.hook else {
+            return Err(Error::new(Errno::Enoent, Blame::Flowtable));
+        };
         if hook != Hook::Ingress {
             return whole(Errno::Eopnotsupp);
         }

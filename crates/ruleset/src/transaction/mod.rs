@@ -141,7 +141,9 @@ impl Transaction {
                 self.add_table(family, name, mode, flags, userdata)
             }
             Change::DeleteTable { family, key, destroy } => self.delete_table(family, key, destroy),
-            Change::AddChain { family, table, mode, chain } => self.open(family, &table)?.add_chain(mode, chain),
+            Change::AddChain { family, table, mode, chain } => {
+                self.open(family, &table)?.add_chain(mode, chain)
+            }
             Change::RenameChain { family, table, handle, name } => {
                 self.open(family, &table)?.rename_chain(handle, name)
             }
@@ -164,10 +166,12 @@ impl Transaction {
             Change::AddElements { family, table, set, mode, elements } => {
                 self.open(family, &table)?.add_elements(&set, mode, elements)
             }
-            Change::DeleteElements { family, table, set, elements, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_elements(&set, elements, destroy),
-            },
+            Change::DeleteElements { family, table, set, elements, destroy } => {
+                match self.open(family, &table) {
+                    Err(_) if destroy => Ok(Applied::default()),
+                    open => open?.delete_elements(&set, elements, destroy),
+                }
+            }
             Change::AddObject { family, table, mode, name, value, userdata } => {
                 self.open(family, &table)?.add_object(mode, name, value, userdata)
             }
@@ -178,10 +182,12 @@ impl Transaction {
             Change::AddFlowtable { family, table, mode, flowtable } => {
                 self.open(family, &table)?.add_flowtable(mode, flowtable)
             }
-            Change::DeleteFlowtable { family, table, key, devices, destroy } => match self.open(family, &table) {
-                Err(_) if destroy => Ok(Applied::default()),
-                open => open?.delete_flowtable(key, &devices, destroy),
-            },
+            Change::DeleteFlowtable { family, table, key, devices, destroy } => {
+                match self.open(family, &table) {
+                    Err(_) if destroy => Ok(Applied::default()),
+                    open => open?.delete_flowtable(key, &devices, destroy),
+                }
+            }
         }
     }
 

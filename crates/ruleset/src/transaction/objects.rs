@@ -40,7 +40,12 @@ impl OpenTable<'_> {
         Ok(Applied { handle: Some(handle), name: None })
     }
 
-    pub(super) fn delete_object(&mut self, kind: ObjectType, key: Key, destroy: bool) -> Result<Applied, Error> {
+    pub(super) fn delete_object(
+        &mut self,
+        kind: ObjectType,
+        key: Key,
+        destroy: bool,
+    ) -> Result<Applied, Error> {
         let (handle, blame) = match key {
             Key::Name(name) => (self.index.objects.get(&(kind, name)).copied(), Blame::Object),
             Key::Handle(handle) => (Some(handle), Blame::Handle),

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use super::index::{TableIndex, by_handle};
+use crate::Errno;
 use crate::model::{BaseChain, ChainType, Hook, MapData, Rule, Set, Table};
 use crate::places;
 use crate::references::{self, Reference};
-use crate::Errno;
 
 /// How many chains can be on the way from a base chain, that one included (`NFT_JUMP_STACK_SIZE`).
 const STACK: u8 = 16;
@@ -156,7 +156,8 @@ impl Reach {
     fn rule(&mut self, table: &Table, index: &TableIndex, rule: &Rule, way: Way) -> Result<(), Errno> {
         for expr in &rule.exprs {
             if places::depends_on_hook(expr) {
-                pairs(way.contexts).try_for_each(|(kind, hook)| places::allowed(table.family, kind, hook, expr))?;
+                pairs(way.contexts)
+                    .try_for_each(|(kind, hook)| places::allowed(table.family, kind, hook, expr))?;
             }
             let mut result = Ok(());
             references::of_expr(expr, &mut |reference| {
@@ -166,7 +167,9 @@ impl Reach {
                         self.enter_chain(table, index, handle, Way { depth: way.depth + 1, ..way })
                     }
                     Reference::Set(_) => match by_handle(&table.sets, handle) {
-                        Some(set) if set.data == Some(MapData::Verdict) => self.enter_map(table, index, set, way),
+                        Some(set) if set.data == Some(MapData::Verdict) => {
+                            self.enter_map(table, index, set, way)
+                        }
                         _ => Ok(()),
                     },
                     Reference::Object(..) | Reference::Flowtable(_) => Ok(()),

@@ -19,7 +19,12 @@ const EXPRS_MAX: usize = 128;
 const REGISTERS: usize = 64;
 
 impl OpenTable<'_> {
-    pub(super) fn add_rule(&mut self, chain: &Arc<str>, position: Position, new: NewRule) -> Result<Applied, Error> {
+    pub(super) fn add_rule(
+        &mut self,
+        chain: &Arc<str>,
+        position: Position,
+        new: NewRule,
+    ) -> Result<Applied, Error> {
         let name = self.final_name(chain);
         let there = self.index.chains.get(&name).and_then(|&h| by_handle(&self.table.chains, h));
         let Some(chain) = there else { return Err(Error::new(Errno::Enoent, Blame::Chain)) };
@@ -204,13 +209,18 @@ impl OpenTable<'_> {
         destroy: bool,
     ) -> Result<Applied, Error> {
         let Some(name) = chain else {
-            let chains: Vec<u64> = self.table.chains.iter().filter(|c| !c.anonymous).map(|c| c.handle).collect();
+            let chains: Vec<u64> =
+                self.table.chains.iter().filter(|c| !c.anonymous).map(|c| c.handle).collect();
             chains.into_iter().for_each(|chain| self.remove_rules_of(chain));
             return Ok(Applied::default());
         };
         let name = self.final_name(&name.into());
         let Some(&chain_handle) = self.index.chains.get(&name) else {
-            return if destroy { Ok(Applied::default()) } else { Err(Error::new(Errno::Enoent, Blame::Chain)) };
+            return if destroy {
+                Ok(Applied::default())
+            } else {
+                Err(Error::new(Errno::Enoent, Blame::Chain))
+            };
         };
         if by_handle(&self.table.chains, chain_handle).is_some_and(|c| c.anonymous) {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));

@@ -78,9 +78,10 @@ impl Transaction {
             Key::Name(name) => {
                 (self.working.tables.iter().find(|t| t.family == family && t.name == *name), Blame::Table)
             }
-            Key::Handle(handle) => {
-                (self.working.tables.iter().find(|t| t.family == family && t.handle == *handle), Blame::Handle)
-            }
+            Key::Handle(handle) => (
+                self.working.tables.iter().find(|t| t.family == family && t.handle == *handle),
+                Blame::Handle,
+            ),
         };
         match there.map(|t| t.handle) {
             Some(handle) => self.remove_tables(|t| t.handle == handle),
