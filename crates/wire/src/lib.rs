@@ -18,17 +18,25 @@
 
 mod field;
 
+pub mod ah;
 pub mod arp;
 pub mod checksum;
+pub mod dccp;
+pub mod esp;
 pub mod ethernet;
+pub mod geneve;
 pub mod gre;
 pub mod icmp;
 pub mod icmpv6;
+pub mod igmp;
 pub mod ipv4;
 pub mod ipv4_options;
 pub mod ipv6;
 pub mod ipv6_ext;
 pub mod protocol;
+pub mod sctp;
 pub mod tcp;
 pub mod udp;
+pub mod udplite;
 pub mod vlan;
+pub mod vxlan;
