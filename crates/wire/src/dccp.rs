@@ -120,7 +120,7 @@ impl<'a> Header<'a> {
             at += match *pair {
                 [option, ..] if option == kind => return true,
                 [0..=OPTION_MAX_SINGLE, ..] => 1,
-                [_, len @ 2..] => usize::from(len),
+                [_, len] if len >= 2 => usize::from(len),
                 _ => return false,
             };
         }
