@@ -15,11 +15,27 @@
 //!   Linux kernel, and the comment names the function there.
 //!
 //! This crate keeps no state and knows no packet buffer, hook or rule.
+//!
+//! ```
+//! use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
+//! use penstock_wire::{ethernet, ipv4};
+//!
+//! let frame = (Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
+//!     / Ipv4::new("198.18.0.1", "198.18.0.2").ttl(3)
+//!     / Udp::new(1000, 53)
+//!     / payload(b"hello"))
+//! .build();
+//! let link = ethernet::Header::new(&frame).unwrap();
+//! assert_eq!(link.ethertype(), ethernet::IPV4);
+//! let ip = ipv4::Header::new(link.payload()).unwrap();
+//! assert_eq!((ip.ttl(), ip.checksum_ok()), (3, true));
+//! ```
 
 mod field;
 
 pub mod ah;
 pub mod arp;
+pub mod build;
 pub mod checksum;
 pub mod dccp;
 pub mod esp;
