@@ -192,3 +192,223 @@ pub fn packet_type(dst: Mac, device: Mac) -> PacketType {
         PacketType::Multicast
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_wire::build::*;
+    use std::time::Instant;
+
+    const A4: &str = "198.18.0.1";
+    const B4: &str = "198.18.0.2";
+    const A6: &str = "2001:db8::1";
+    const B6: &str = "2001:db8::2";
+    const DEVICE: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+    fn link() -> Ethernet {
+        Ethernet::new("02:00:00:00:00:01", DEVICE)
+    }
+
+    fn received(frame: impl Into<Frame>) -> Packet {
+        let mut p = Packet::new();
+        assert!(p.receive_ethernet(&frame.into().build(), DEVICE));
+        p
+    }
+
+    #[test]
+    fn transport_is_found_in_unchecked_packets_as_in_netdev_chains() {
+        let v4 = || link() / Ipv4::new(A4, B4);
+        let v6 = || link() / Ipv6::new(A6, B6);
+        let udp = || Udp::new(1, 2) / payload(b"data");
+        let ip4 = |ip: Ipv4| link() / ip / udp();
+        let ip6 = |ip: Ipv6| link() / ip / udp();
+        let at = |protocol, offset, fragment_offset| Some((protocol, offset, fragment_offset));
+        for (n, (frame, transport)) in [
+            (v4() / udp(), at(17, 20, 0)),
+            (ip4(Ipv4::new(A4, B4).options(&[1, 1, 1, 0])), at(17, 24, 0)),
+            (ip4(Ipv4::new(A4, B4).fragment(0, true)), at(17, 20, 0)),
+            (ip4(Ipv4::new(A4, B4).fragment(3, true)), at(17, 20, 3)),
+            (ip4(Ipv4::new(A4, B4).checksum(1)), at(17, 20, 0)),
+            (ip4(Ipv4::new(A4, B4).version(5)), None),
+            (ip4(Ipv4::new(A4, B4).header_len(16)), None),
+            (ip4(Ipv4::new(A4, B4).header_len(36)), None),
+            (ip4(Ipv4::new(A4, B4).total_len(33)), None),
+            (ip4(Ipv4::new(A4, B4).total_len(32)), at(17, 20, 0)),
+            (ip4(Ipv4::new(A4, B4).total_len(20)), at(17, 20, 0)),
+            (ip4(Ipv4::new(A4, B4).total_len(19)), None),
+            ((v4() / udp()).truncate(33), None),
+            (v4(), at(253, 20, 0)),
+            (v6() / udp(), at(17, 40, 0)),
+            (ip6(Ipv6::new(A6, B6).version(4)), None),
+            (ip6(Ipv6::new(A6, B6).payload_len(13)), None),
+            (ip6(Ipv6::new(A6, B6).payload_len(0)), at(17, 40, 0)),
+            (v6() / HopByHop::new() / DestOptions::new() / udp(), at(17, 56, 0)),
+            (v6() / Routing::new(0, 0).via(A6) / udp(), at(17, 64, 0)),
+            (v6() / Ah::new(1, 1) / udp(), at(51, 40, 0)),
+            (v6() / Esp::new(1, 1) / udp(), at(50, 40, 0)),
+            (v6() / Mobility::new(1) / udp(), at(135, 40, 0)),
+            (v6() / Fragment::new(0, true, 1) / udp(), at(17, 48, 0)),
+            (v6() / Fragment::new(2, true, 1).next_header(17) / payload(b"rest"), at(17, 0, 2)),
+            (v6() / Fragment::new(2, true, 1) / DestOptions::new() / udp(), None),
+            (v6() / DestOptions::new() / Fragment::new(2, false, 1).next_header(6), at(6, 0, 2)),
+            (v6() / Extension::raw(60, 9, &[0; 6]) / DestOptions::new(), None),
+            (v6() / Extension::raw(60, 9, &[0; 6]) / udp(), at(17, 120, 0)),
+            (v6(), at(59, 40, 0)),
+            (link() / Arp::request(DEVICE, A4, B4), None),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut p = received(frame);
+            let ok = p.find_transport_checked();
+            let found = p.transport().map(|t| (t.protocol, t.offset, t.fragment_offset));
+            assert_eq!(found, transport, "case {n}");
+            assert_eq!(ok, found.is_some() || p.meta.protocol == ethernet::ARP, "case {n}");
+            if found.is_some() {
+                p.find_transport();
+                assert_eq!(p.transport().map(|t| (t.protocol, t.offset, t.fragment_offset)), transport);
+            }
+        }
+    }
+
+    #[test]
+    fn inner_data_starts_behind_the_transport_header() {
+        let v4 = || link() / Ipv4::new(A4, B4);
+        let fragment = || link() / Ipv4::new(A4, B4).fragment(1, false);
+        for (n, (frame, inner)) in [
+            (v4() / Udp::new(1, 2) / payload(b"x"), Some(28)),
+            (v4() / Tcp::new(1, 2).mss(1) / payload(b"x"), Some(44)),
+            (v4() / Tcp::new(1, 2).header_len(0), Some(20)),
+            (v4() / Gre::new() / Ipv4::new(A4, B4), Some(24)),
+            (v4() / Gre::new().with_checksum().key(1).sequence(2) / Ipv4::new(A4, B4), Some(36)),
+            (link() / Ipv4::new(A4, B4).protocol(47) / payload([0x40, 0, 8, 0]), None),
+            (link() / Ipv4::new(A4, B4).protocol(47) / payload([0x00, 1, 8, 0]), None),
+            (v4() / Ipv4::new(A4, B4), Some(20)),
+            (v4() / Ipv6::new(A6, B6), None),
+            (v4() / Icmp::new(8, 0), None),
+            (fragment() / Udp::new(1, 2), None),
+            ((link() / Ipv4::new(A4, B4).total_len(39) / Tcp::new(1, 2)).truncate(53), None),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut p = received(frame);
+            p.find_transport_checked();
+            assert_eq!(p.inner_offset(), inner, "case {n}");
+        }
+    }
+
+    #[test]
+    fn one_tag_leaves_the_frame_and_goes_back() {
+        let frame =
+            (link() / Vlan::new(7).service() / Vlan::new(9).priority(3) / Ipv4::new(A4, B4) / Udp::new(1, 2))
+                .build();
+        let mut p = Packet::new();
+        assert!(p.receive_ethernet(&frame, DEVICE));
+        assert_eq!((p.meta.protocol, p.len()), (0x88a8, 36));
+        assert_eq!(p.untag(), Ok(true));
+        assert_eq!((p.meta.protocol, p.link().len(), p.len()), (0x8100, 14, 32));
+        assert_eq!(p.meta.vlan, Some(VlanTag { protocol: 0x88a8, tci: 7 }));
+        assert_eq!(p.frame()[..16], [&frame[..12], &frame[16..20]].concat());
+        assert_eq!(p.untag(), Ok(false), "one tag is held");
+        // As a VLAN device does: the tag is consumed, the next one is taken out.
+        let outer = p.meta.vlan.take().unwrap();
+        assert_eq!(p.untag(), Ok(true));
+        assert_eq!((p.meta.protocol, p.len()), (0x0800, 28));
+        assert_eq!(p.meta.vlan.map(|v| v.tci), Some(9 | 3 << 13));
+        p.data_at_link();
+        p.push_tag(outer);
+        assert_eq!((p.meta.protocol, p.link().len(), p.len()), (0x8100, 18, 46));
+        p.put_tag_into_frame();
+        assert_eq!(p.frame(), frame);
+        assert_eq!((p.meta.vlan, p.network().len(), p.len()), (None, 28, 50));
+    }
+
+    #[test]
+    fn a_tag_needs_the_two_bytes_behind_it() {
+        let frame = (link() / Vlan::new(7) / payload([1, 2, 3])).build();
+        for len in 14..frame.len() {
+            let mut p = Packet::new();
+            p.receive_ethernet(&frame[..len], DEVICE);
+            let want = if len < 20 { Err(TruncatedTag) } else { Ok(true) };
+            assert_eq!(p.untag(), want, "{len}");
+        }
+        let length_inside = (link() / Vlan::new(7).ethertype(3) / payload([0xff, 0xff, 0])).build();
+        let mut p = Packet::new();
+        p.receive_ethernet(&length_inside, DEVICE);
+        assert_eq!((p.untag(), p.meta.protocol), (Ok(true), ethernet::RAW_802_3));
+    }
+
+    #[test]
+    fn the_packet_type_follows_from_the_destination() {
+        for (dst, kind) in [
+            ("02:00:00:00:00:02", PacketType::Host),
+            ("02:00:00:00:00:03", PacketType::OtherHost),
+            ("33:33:00:00:00:01", PacketType::Multicast),
+            ("ff:ff:ff:ff:ff:ff", PacketType::Broadcast),
+        ] {
+            let p = received(Ethernet::new(DEVICE, dst) / payload(b""));
+            assert_eq!(p.meta.packet_type, kind);
+        }
+    }
+
+    #[test]
+    fn no_frame_makes_reception_panic() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut p = Packet::new();
+        let types = [0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x0806, 3];
+        for _ in 0..20_000 {
+            let mut frame: Vec<u8> =
+                (0..rng.usize(..100)).map(|_| [0, 4, 6, 17, 44, 60, 0x45, 0x60][rng.usize(..8)]).collect();
+            for at in [12, 16] {
+                if let Some(t) = frame.get_mut(at..at + 2) {
+                    t.copy_from_slice(&types[rng.usize(..types.len())].to_be_bytes());
+                }
+            }
+            p.receive_ethernet(&frame, DEVICE);
+            let _ = p.untag();
+            p.find_transport_checked();
+            p.inner_offset();
+            p.find_transport();
+            p.inner_offset();
+            if p.meta.vlan.is_some() {
+                p.put_tag_into_frame();
+                assert_eq!(p.frame(), frame);
+            }
+        }
+    }
+
+    /// Prints what dissection costs: `cargo test --release -p penstock-packet cost -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "prints figures"]
+    fn cost_per_packet() {
+        for (name, frame) in [
+            ("ipv4 udp", (link() / Ipv4::new(A4, B4) / Udp::new(1, 2)).build()),
+            ("ipv6 tcp", (link() / Ipv6::new(A6, B6) / Tcp::new(1, 2)).build()),
+            (
+                "ipv6 two extensions",
+                (link() / Ipv6::new(A6, B6) / HopByHop::new() / DestOptions::new() / Tcp::new(1, 2)).build(),
+            ),
+            ("vlan ipv4 udp", (link() / Vlan::new(5) / Ipv4::new(A4, B4) / Udp::new(1, 2)).build()),
+        ] {
+            let mut p = Packet::new();
+            const N: u32 = 5_000_000;
+            let mut time = |dissect: bool| {
+                let start = Instant::now();
+                for _ in 0..N {
+                    p.receive_ethernet(std::hint::black_box(&frame), DEVICE);
+                    if dissect {
+                        let _ = p.untag();
+                        p.find_transport_checked();
+                    }
+                    std::hint::black_box(&mut p);
+                }
+                start.elapsed().as_secs_f64() * 1e9 / f64::from(N)
+            };
+            let (load, all) = (time(false), time(true));
+            println!("{name}: load {load:.1} ns, untag and transport {:.1} ns", all - load);
+        }
+    }
+}

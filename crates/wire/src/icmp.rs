@@ -197,7 +197,7 @@ impl Repr {
         Self { kind, code: 0, rest_of_header: (id as u32) << 16 | sequence as u32 }
     }
 
-    /// Destination unreachable with one of the codes in [`unreachable`].
+    /// Destination unreachable with one of the codes in [`mod@unreachable`].
     pub const fn unreachable(code: u8) -> Self {
         Self { kind: DEST_UNREACHABLE, code, rest_of_header: 0 }
     }

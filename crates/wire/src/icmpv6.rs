@@ -218,7 +218,7 @@ impl Repr {
         Self { kind, code: 0, rest_of_header: (id as u32) << 16 | sequence as u32 }
     }
 
-    /// Destination unreachable with one of the codes in [`unreachable`].
+    /// Destination unreachable with one of the codes in [`mod@unreachable`].
     pub const fn unreachable(code: u8) -> Self {
         Self { kind: DEST_UNREACHABLE, code, rest_of_header: 0 }
     }
@@ -233,7 +233,7 @@ impl Repr {
         Self { kind: TIME_EXCEEDED, code: time_exceeded::HOP_LIMIT, rest_of_header: 0 }
     }
 
-    /// Parameter problem at byte `pointer` of the quoted packet, with one of the codes in [`parameter_problem`].
+    /// Parameter problem at byte `pointer` of the quoted packet, with one of the codes in [`mod@parameter_problem`].
     pub const fn parameter_problem(code: u8, pointer: u32) -> Self {
         Self { kind: PARAMETER_PROBLEM, code, rest_of_header: pointer }
     }
