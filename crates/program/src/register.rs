@@ -22,7 +22,7 @@ impl Register {
 
     /// The register for a 32-bit slot, in the 16-byte numbering where the slot starts such a register.
     pub fn from_slot(slot: usize) -> Register {
-        if slot % 4 == 0 { Register((slot / 4 + 1) as u8) } else { Register((slot + 8) as u8) }
+        if slot.is_multiple_of(4) { Register((slot / 4 + 1) as u8) } else { Register((slot + 8) as u8) }
     }
 }
 

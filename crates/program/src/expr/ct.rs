@@ -61,7 +61,7 @@ pub enum CtKey {
 
 impl CtKey {
     /// Bytes in the register, in a table of this family (`NFPROTO_*`).
-    pub fn len(self, nfproto: u8) -> u32 {
+    pub fn width(self, nfproto: u8) -> u32 {
         use CtKey::*;
         match self {
             State | Status | Mark | SecMark | Expiration | EventMask | SrcIp | DstIp | Id => 4,
@@ -140,7 +140,7 @@ pub struct Ct {
 
 impl Ct {
     pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.len(nfproto))));
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width(nfproto))));
     }
 }
 
@@ -167,7 +167,7 @@ pub struct CtSet {
 
 impl CtSet {
     pub(super) fn uses(&self, nfproto: u8, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.key.len(nfproto))));
+        visit(Use::Read(self.sreg, Width::Bytes(self.key.width(nfproto))));
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Fib {
 
 impl Fib {
     /// Bytes in the register. The kernel asks for a whole word also for `present`.
-    pub fn len(&self) -> u32 {
+    pub fn width(&self) -> u32 {
         match self.result {
             FibResult::Oif | FibResult::AddrType => 4,
             FibResult::OifName if self.flags & FIB_PRESENT != 0 => 4,
@@ -51,7 +51,7 @@ impl Fib {
     }
 
     pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.len())));
+        visit(Use::Write(self.dreg, Width::Bytes(self.width())));
     }
 }
 

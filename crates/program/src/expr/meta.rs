@@ -87,7 +87,7 @@ pub enum MetaKey {
 
 impl MetaKey {
     /// Bytes in the register.
-    pub fn len(self) -> u32 {
+    pub fn width(self) -> u32 {
         use MetaKey::*;
         match self {
             Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu | IifGroup
@@ -157,7 +157,7 @@ pub struct Meta {
 
 impl Meta {
     pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.len())));
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
     }
 }
 
@@ -178,7 +178,7 @@ pub struct MetaSet {
 
 impl MetaSet {
     pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Read(self.sreg, Width::Bytes(self.key.len())));
+        visit(Use::Read(self.sreg, Width::Bytes(self.key.width())));
     }
 }
 

@@ -22,7 +22,7 @@ pub enum RtKey {
 
 impl RtKey {
     /// Bytes in the register.
-    pub fn len(self) -> u32 {
+    pub fn width(self) -> u32 {
         match self {
             RtKey::Classid | RtKey::Nexthop4 => 4,
             RtKey::Nexthop6 => 16,
@@ -43,7 +43,7 @@ pub struct Rt {
 
 impl Rt {
     pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
-        visit(Use::Write(self.dreg, Width::Bytes(self.key.len())));
+        visit(Use::Write(self.dreg, Width::Bytes(self.key.width())));
     }
 }
 
