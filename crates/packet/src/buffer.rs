@@ -53,6 +53,11 @@ impl Packet {
         &self.buffer[self.link..self.end]
     }
 
+    /// Like [`Packet::frame`], for writing.
+    pub fn frame_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.link..self.end]
+    }
+
     /// Link header bytes (empty if there is none).
     pub fn link(&self) -> &[u8] {
         &self.buffer[self.link..self.network]

@@ -4,21 +4,28 @@
 //! `nft --debug=netlink` prints for a rule is what [`Expr`] prints. This crate holds
 //!
 //! - the expressions themselves, symbolic: sets, chains and objects by name ([`expr`]);
-//! - the verifier: no register read before it was written, nothing out of bounds ([`verify`]);
-//! - the linked form with everything resolved, as it is executed ([`link`]);
+//! - the verifier: no register read before it was written, nothing out of bounds;
+//! - the linked form with everything resolved, as it is executed ([`image`], [`link`]);
 //! - the interpreter, which defines what a program means ([`interp`]).
 //!
 //! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This crate does
 //! not know where sets live, and knows no devices and no text but the debug form.
 
 mod data;
+pub mod env;
 pub mod expr;
+pub mod image;
+pub mod interp;
+pub mod link;
 mod register;
 pub mod state;
 mod verdict;
 
 pub use data::Data;
+pub use env::{Context, Env, Hook};
 pub use expr::Expr;
+pub use image::Image;
+pub use interp::{Outcome, run};
 pub use register::Register;
 pub use state::State;
 pub use verdict::Verdict;

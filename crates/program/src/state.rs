@@ -1,9 +1,281 @@
 //! Live state of stateful expressions: what outlives a generation.
+//!
+//! A [`State`] is shared by the generations that hold the same rule, element or object, and by the workers that run
+//! it. All of it is atomic integers in relaxed order: no lock, and no count is lost with several workers. Each kind
+//! is one or two words that every worker writes, so a counter that all workers hit costs the cache line's travel;
+//! private cells per worker would fit behind this interface without a change outside.
 
-/// State of a counter, quota, limit, last, numgen or connlimit. Interior mutability only.
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::Expr;
+use crate::expr::{Counter, Last, Limit, LimitType, Quota};
+
+/// Packets and bytes (`net/netfilter/nft_counter.c`).
+#[derive(Debug, Default)]
+pub struct CounterState {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl CounterState {
+    /// Starts at given values.
+    pub fn new(packets: u64, bytes: u64) -> Self {
+        CounterState { packets: AtomicU64::new(packets), bytes: AtomicU64::new(bytes) }
+    }
+
+    /// Counts one packet of so many bytes.
+    #[inline]
+    pub fn count(&self, bytes: u64) {
+        self.packets.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Packets and bytes.
+    pub fn read(&self) -> (u64, u64) {
+        (self.packets.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
+    /// Packets and bytes, which then start at zero again.
+    pub fn reset(&self) -> (u64, u64) {
+        (self.packets.swap(0, Relaxed), self.bytes.swap(0, Relaxed))
+    }
+}
+
+/// Bytes used of a quota (`net/netfilter/nft_quota.c`). The amount belongs to the expression.
+#[derive(Debug, Default)]
+pub struct QuotaState {
+    consumed: AtomicU64,
+}
+
+impl QuotaState {
+    /// Adds a packet, also beyond the quota; whether the quota is then used up (equality counts).
+    #[inline]
+    pub fn consume(&self, bytes: u64, quota: u64) -> bool {
+        self.consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) >= quota
+    }
+
+    /// Bytes so far, which may exceed the quota.
+    pub fn consumed(&self) -> u64 {
+        self.consumed.load(Relaxed)
+    }
+}
+
+/// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The most tokens that it holds, which is what it starts with.
+    tokens_max: u64,
+    /// Nanoseconds of the unit.
+    nsecs: u64,
+    rate: u64,
+    /// Of one packet, for packet limits.
+    packet_cost: u64,
+    kind: LimitType,
+    over: bool,
+}
+
+/// Why a limit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLimit {
+    /// The rate is zero (`EINVAL`).
+    ZeroRate,
+    /// A product exceeds 64 bits (`EOVERFLOW`).
+    Overflow,
+}
+
+impl Bucket {
+    /// As `nft_limit_init()`: a packet limit without burst has a burst of 5.
+    pub fn new(limit: &Limit) -> Result<Self, BadLimit> {
+        if limit.rate == 0 {
+            return Err(BadLimit::ZeroRate);
+        }
+        let nsecs = limit.unit.checked_mul(1_000_000_000).ok_or(BadLimit::Overflow)?;
+        let packets = limit.kind == LimitType::Packets;
+        let burst = u64::from(if packets && limit.burst == 0 { 5 } else { limit.burst });
+        let rate_with_burst = limit.rate.checked_add(burst).ok_or(BadLimit::Overflow)?;
+        let packet_cost = nsecs / limit.rate;
+        let tokens_max = if packets {
+            packet_cost.checked_mul(burst)
+        } else {
+            nsecs.checked_mul(rate_with_burst).map(|product| product / limit.rate)
+        }
+        .ok_or(BadLimit::Overflow)?;
+        Ok(Bucket { tokens_max, nsecs, rate: limit.rate, packet_cost, kind: limit.kind, over: limit.over })
+    }
+
+    #[inline]
+    fn cost(&self, bytes: u64) -> u64 {
+        match self.kind {
+            LimitType::Packets => self.packet_cost,
+            LimitType::Bytes => self.nsecs.wrapping_mul(bytes) / self.rate,
+        }
+    }
+}
+
+/// Fill of a token bucket: the time at which it would have been empty. What `nft_limit.c` keeps as tokens and a time
+/// follows from it, and one word needs no lock.
 #[derive(Debug)]
-pub enum State {}
+pub struct LimitState {
+    empty_at: AtomicU64,
+}
 
+/// Never used: full.
+const FULL: u64 = 1 << 63;
+
+impl LimitState {
+    /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over` considered.
+    #[inline]
+    pub fn take(&self, bucket: &Bucket, bytes: u64, now: u64) -> bool {
+        let cost = bucket.cost(bytes);
+        let mut seen = self.empty_at.load(Relaxed);
+        loop {
+            let tokens = match now.wrapping_sub(seen) {
+                _ if seen == FULL => bucket.tokens_max,
+                // The clock went back behind an empty bucket.
+                elapsed if (elapsed as i64) < 0 => 0,
+                elapsed => elapsed.min(bucket.tokens_max),
+            };
+            let left = tokens.wrapping_sub(cost);
+            let within = left as i64 >= 0;
+            let empty_at = now.wrapping_sub(if within { left } else { tokens });
+            match self.empty_at.compare_exchange_weak(seen, empty_at, Relaxed, Relaxed) {
+                Ok(_) => return within != bucket.over,
+                Err(other) => seen = other,
+            }
+        }
+    }
+}
+
+impl Default for LimitState {
+    fn default() -> Self {
+        LimitState { empty_at: AtomicU64::new(FULL) }
+    }
+}
+
+/// When a rule was last reached (`net/netfilter/nft_last.c`).
+#[derive(Debug)]
+pub struct LastState {
+    at: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl LastState {
+    /// Notes the time (ns).
+    #[inline]
+    pub fn touch(&self, now: u64) {
+        if self.at.load(Relaxed) != now {
+            self.at.store(now, Relaxed);
+        }
+    }
+
+    /// Milliseconds since then; `None` for never.
+    pub fn since(&self, now: u64) -> Option<u64> {
+        match self.at.load(Relaxed) {
+            NEVER => None,
+            at => Some(now.saturating_sub(at) / 1_000_000),
+        }
+    }
+}
+
+/// Counter of `numgen inc` (`net/netfilter/nft_numgen.c`).
+#[derive(Debug)]
+pub struct NumgenState {
+    last: AtomicU32,
+}
+
+impl NumgenState {
+    /// The next number below `modulus`; the first is 0.
+    #[inline]
+    pub fn next(&self, modulus: u32) -> u32 {
+        let step = |last: u32| last.checked_add(1).filter(|next| *next < modulus).unwrap_or(0);
+        let last = self.last.fetch_update(Relaxed, Relaxed, |last| Some(step(last))).unwrap_or(0);
+        step(last)
+    }
+}
+
+/// State of one stateful expression or object. Interior mutability only.
+#[derive(Debug)]
+pub enum State {
+    /// Of a counter.
+    Counter(CounterState),
+    /// Of a quota.
+    Quota(QuotaState),
+    /// Of a limit.
+    Limit(LimitState),
+    /// Of `last`.
+    Last(LastState),
+    /// Of `numgen inc`.
+    Numgen(NumgenState),
+    /// Seed of a `jhash` that names none: random, the same for the rule's life.
+    HashSeed(u32),
+    /// Of a connection limit. It counts nothing yet: without connection tracking no such rule is linked.
+    Connlimit,
+}
+
+impl State {
+    /// Initial state of an expression; `None` if it has none.
+    pub fn for_expr(expr: &Expr) -> Option<State> {
+        if !expr.is_stateful() {
+            return None;
+        }
+        Some(match expr {
+            Expr::Counter(c) => State::Counter(CounterState::new(c.packets, c.bytes)),
+            Expr::Quota(q) => State::Quota(QuotaState { consumed: AtomicU64::new(q.consumed) }),
+            Expr::Limit(_) => State::Limit(LimitState::default()),
+            Expr::Last(l) => State::Last(LastState { at: AtomicU64::new(if l.set { 0 } else { NEVER }) }),
+            Expr::Numgen(n) => State::Numgen(NumgenState { last: AtomicU32::new(n.modulus.wrapping_sub(1)) }),
+            Expr::Hash(_) => {
+                let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+                State::HashSeed(random as u32)
+            }
+            Expr::Connlimit(_) => State::Connlimit,
+            _ => return None,
+        })
+    }
+
+    /// The expression with its present values, at time `now` (ns).
+    pub fn snapshot(&self, expr: &Expr, now: u64) -> Expr {
+        match (self, expr) {
+            (State::Counter(state), Expr::Counter(_)) => counter(state.read()),
+            (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed()),
+            (State::Last(state), Expr::Last(_)) => last(state.since(now)),
+            _ => expr.clone(),
+        }
+    }
+
+    /// As [`State::snapshot`], and starts again: counters at zero, quotas unused, `last` never. Nothing that is counted
+    /// meanwhile is lost.
+    pub fn reset(&self, expr: &Expr, now: u64) -> Expr {
+        match (self, expr) {
+            (State::Counter(state), Expr::Counter(_)) => counter(state.reset()),
+            (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed.swap(0, Relaxed)),
+            (State::Last(state), Expr::Last(_)) => {
+                let shown = last(state.since(now));
+                state.at.store(NEVER, Relaxed);
+                shown
+            }
+            _ => expr.clone(),
+        }
+    }
+}
+
+fn counter((packets, bytes): (u64, u64)) -> Expr {
+    Expr::Counter(Counter { packets, bytes })
+}
+
+/// What is used beyond the quota is not shown.
+fn quota(q: &Quota, consumed: u64) -> Expr {
+    let depleted = consumed >= q.bytes;
+    Expr::Quota(Quota { consumed: consumed.min(q.bytes), depleted, ..q.clone() })
+}
+
+fn last(since: Option<u64>) -> Expr {
+    Expr::Last(Last { set: since.is_some(), msecs: since.unwrap_or(0) })
+}
+
+/// Two states are equal if they are one.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

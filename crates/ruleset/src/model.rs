@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use penstock_program::Hook;
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::{Data, Verdict};
 use penstock_sets::Description;
@@ -73,25 +74,6 @@ pub enum ChainType {
     Nat,
     /// Routes again when something relevant changed.
     Route,
-}
-
-/// Hooks of all families. The kernel's numbers differ per family; the names do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Hook {
-    /// netdev and inet.
-    Ingress,
-    /// Before routing.
-    Prerouting,
-    /// To this host.
-    Input,
-    /// Through this host.
-    Forward,
-    /// From this host.
-    Output,
-    /// On the way out.
-    Postrouting,
-    /// netdev.
-    Egress,
 }
 
 /// What makes a chain a base chain.

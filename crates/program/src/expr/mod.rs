@@ -309,6 +309,8 @@ impl Expr {
         match self {
             Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_) => true,
             Expr::Numgen(x) => x.mode == NumgenMode::Inc,
+            // The seed, if it names none.
+            Expr::Hash(x) => matches!(x, Hash::Jenkins { seed: None, .. }),
             Expr::Immediate(_)
             | Expr::Payload(_)
             | Expr::PayloadSet(_)
@@ -325,7 +327,6 @@ impl Expr {
             | Expr::Exthdr(_)
             | Expr::ExthdrSet(_)
             | Expr::ExthdrReset(_)
-            | Expr::Hash(_)
             | Expr::Fib(_)
             | Expr::Rt(_)
             | Expr::Ct(_)

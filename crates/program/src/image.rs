@@ -1,0 +1,298 @@
+//! Linked programs: everything that expressions name is resolved, ready to run.
+//!
+//! An [`Image`] is flat: chains, rules and operations in vectors, jump targets as indexes, sets and states by
+//! reference.
+
+use std::sync::Arc;
+
+use penstock_sets::Set;
+
+use crate::State;
+use crate::expr::{ChecksumType, CmpOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject, RtKey};
+use crate::state::Bucket;
+
+/// Number of a chain in [`Image::chains`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainIndex(pub u32);
+
+/// Number of a rule in [`Image::rules`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleIndex(pub u32);
+
+/// Number of a table in [`Image::tables`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableIndex(pub u32);
+
+/// A generation, linked. Nothing in it changes but the states and sets it refers to.
+#[derive(Debug, Default)]
+pub struct Image {
+    /// All tables.
+    pub tables: Vec<LinkedTable>,
+    /// All chains, those of a table in a row.
+    pub chains: Vec<LinkedChain>,
+    /// All rules, those of a chain in a row.
+    pub rules: Vec<LinkedRule>,
+    /// All operations, those of a rule in a row.
+    pub ops: Vec<Op>,
+    /// Names behind [`RuleIndex`], in the same order as `rules`.
+    pub rule_names: Vec<RuleName>,
+}
+
+impl Image {
+    /// A chain.
+    pub fn chain(&self, chain: ChainIndex) -> Option<&LinkedChain> {
+        self.chains.get(chain.0 as usize)
+    }
+
+    /// Chain and handle of a rule.
+    pub fn rule_name(&self, rule: RuleIndex) -> Option<RuleName> {
+        self.rule_names.get(rule.0 as usize).copied()
+    }
+
+    /// The table of a chain.
+    pub fn table_of(&self, chain: ChainIndex) -> Option<&LinkedTable> {
+        self.tables.get(self.chain(chain)?.table.0 as usize)
+    }
+
+    /// Family (`NFPROTO_*`), table, chain and handle of a rule, as traces name it.
+    pub fn place(&self, rule: RuleIndex) -> Option<(u8, &Arc<str>, &Arc<str>, u64)> {
+        let name = self.rule_name(rule)?;
+        let chain = self.chain(name.chain)?;
+        let table = self.table_of(name.chain)?;
+        Some((table.nfproto, &table.name, &chain.name, name.handle))
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct LinkedTable {
+    /// `NFPROTO_*`.
+    pub nfproto: u8,
+    /// Name.
+    pub name: Arc<str>,
+    /// Handle.
+    pub handle: u64,
+}
+
+/// A chain.
+#[derive(Clone, Debug)]
+pub struct LinkedChain {
+    /// Its table.
+    pub table: TableIndex,
+    /// Name.
+    pub name: Arc<str>,
+    /// Handle.
+    pub handle: u64,
+    /// First of its rules.
+    pub first: u32,
+    /// One past the last of its rules.
+    pub end: u32,
+    /// Policy of a base chain: accept or drop.
+    pub policy_accept: Option<bool>,
+}
+
+/// Where a rule's operations are.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkedRule {
+    /// First of its operations.
+    pub first: u32,
+    /// One past the last of its operations.
+    pub end: u32,
+}
+
+/// Which rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleName {
+    /// Its chain.
+    pub chain: ChainIndex,
+    /// Handle.
+    pub handle: u64,
+}
+
+/// A verdict with its chain resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkedVerdict {
+    /// Final.
+    Drop,
+    /// Ends the base chain.
+    Accept,
+    /// Next rule.
+    Continue,
+    /// End of the rule.
+    Break,
+    /// Call.
+    Jump(ChainIndex),
+    /// Go.
+    Goto(ChainIndex),
+    /// Back to the caller.
+    Return,
+}
+
+/// Value of a set's or map's element.
+#[derive(Clone, Debug)]
+pub struct LinkedValue {
+    /// What lookups load.
+    pub data: LinkedData,
+    /// Statements that run when a lookup finds the element.
+    pub statements: Box<[Stateful]>,
+}
+
+/// What a map's element holds.
+#[derive(Clone, Debug)]
+pub enum LinkedData {
+    /// Nothing: a set's element.
+    None,
+    /// Up to 16 register bytes; the rest is zero.
+    Value([u8; 16]),
+    /// More than 16 register bytes, at most 64.
+    Long(Box<[u8]>),
+    /// A verdict.
+    Verdict(LinkedVerdict),
+    /// An object.
+    Object(Stateful),
+}
+
+impl LinkedData {
+    /// From register bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut short = [0; 16];
+        match short.get_mut(..bytes.len()) {
+            Some(start) => {
+                start.copy_from_slice(bytes);
+                LinkedData::Value(short)
+            }
+            None => LinkedData::Long(bytes.into()),
+        }
+    }
+}
+
+/// A stateful statement with its state: of an element, or an object.
+#[derive(Clone, Debug)]
+pub enum Stateful {
+    /// Counts.
+    Counter(Arc<State>),
+    /// Matches while (or once, if `over`) the quota is not used up.
+    Quota {
+        /// The amount.
+        bytes: u64,
+        /// `over`.
+        over: bool,
+        /// Consumption.
+        state: Arc<State>,
+    },
+    /// Matches within (or beyond) the rate.
+    Limit {
+        /// Parameters.
+        bucket: Bucket,
+        /// Tokens.
+        state: Arc<State>,
+    },
+    /// Notes the time.
+    Last(Arc<State>),
+}
+
+/// A set that lookups can name.
+#[derive(Clone, Debug)]
+pub struct LinkedSet {
+    /// Elements.
+    pub set: Arc<Set<LinkedValue>>,
+    /// Bytes of a key.
+    pub key_len: u32,
+    /// Bytes of a map's values; `None` for sets, verdict and object maps.
+    pub value_len: Option<u32>,
+}
+
+/// One operation. `src` and `dst` are register slots of 4 bytes, 0 to 15; `len` is in bytes, and an access never
+/// passes the end of the registers. Other fields are those of the expression it came from.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Op {
+    /// Up to 16 bytes into a register.
+    Immediate { dst: u8, len: u8, data: [u8; 16] },
+    /// A verdict.
+    Verdict(LinkedVerdict),
+    /// Bytes of the link header.
+    LoadLink { dst: u8, len: u8, offset: u16 },
+    /// Bytes of the network header.
+    LoadNetwork { dst: u8, len: u8, offset: u16 },
+    /// Bytes of the transport header.
+    LoadTransport { dst: u8, len: u8, offset: u16 },
+    /// Bytes of what the transport header carries.
+    LoadInner { dst: u8, len: u8, offset: u16 },
+    /// Bytes into the packet.
+    PayloadSet {
+        base: PayloadBase,
+        src: u8,
+        len: u8,
+        offset: u16,
+        csum_type: ChecksumType,
+        csum_offset: u16,
+        pseudo: bool,
+    },
+    /// Metadata.
+    Meta { key: MetaKey, dst: u8 },
+    /// Sets metadata.
+    MetaSet { key: MetaKey, src: u8 },
+    /// Equality (or not) of up to 4 bytes, as a word under a mask, both in memory order.
+    CmpWord { src: u8, equal: bool, mask: u32, data: u32 },
+    /// Comparison of up to 16 bytes.
+    Cmp { op: CmpOp, src: u8, len: u8, data: [u8; 16] },
+    /// Interval of up to 16 bytes: both ends.
+    Range { inside: bool, src: u8, len: u8, ends: Box<[[u8; 16]; 2]> },
+    /// Mask and exclusive-or of one word, in memory order.
+    MaskXorWord { src: u8, dst: u8, mask: u32, xor: u32 },
+    /// Mask and exclusive-or of up to 4 words, in memory order.
+    MaskXor { src: u8, dst: u8, words: u8, mask_xor: Box<[[u32; 4]; 2]> },
+    /// Shift to the left over host order words.
+    Lshift { src: u8, dst: u8, words: u8, bits: u8 },
+    /// Shift to the right over host order words.
+    Rshift { src: u8, dst: u8, words: u8, bits: u8 },
+    /// Byte order, number by number (both directions are the same on a little-endian host).
+    Byteorder { src: u8, dst: u8, len: u8, size: u8 },
+    /// Lookup in a set or map.
+    Lookup { src: u8, key_len: u8, inverse: bool, load: Load, set: Arc<Set<LinkedValue>> },
+    /// Runs the object that a map holds for the key.
+    ObjectMap { src: u8, key_len: u8, set: Arc<Set<LinkedValue>> },
+    /// Counts.
+    Counter(Arc<State>),
+    /// Another stateful statement, or an object.
+    Stateful(Arc<Stateful>),
+    /// Records the packet.
+    Log(Arc<Log>),
+    /// Bytes of an option or extension header, or whether it is there.
+    Exthdr { op: ExthdrOp, kind: u8, offset: u8, len: u8, present: bool, dst: u8 },
+    /// Writes a TCP option.
+    TcpOptionSet { kind: u8, offset: u8, len: u8, src: u8 },
+    /// Overwrites a TCP option with no-operations.
+    TcpOptionReset { kind: u8 },
+    /// Running number.
+    NumgenInc { modulus: u32, offset: u32, dst: u8, state: Arc<State> },
+    /// Random number.
+    NumgenRandom { modulus: u32, offset: u32, dst: u8 },
+    /// Jenkins' hash.
+    Jhash { src: u8, len: u8, dst: u8, seed: u32, modulus: u32, offset: u32 },
+    /// Hash of the flow.
+    Symhash { dst: u8, modulus: u32, offset: u32 },
+    /// Routing table.
+    Fib { result: FibResult, flags: u8, dst: u8 },
+    /// Route.
+    Rt { key: RtKey, dst: u8 },
+    /// Answers and drops.
+    Reject(Reject),
+    /// Sends a copy.
+    Dup { addr: Option<u8>, v6: bool, dev: Option<u8> },
+    /// Sends the packet.
+    Fwd { dev: u8, addr: Option<u8>, v6: bool },
+}
+
+/// What a lookup does with the value it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Load {
+    /// Nothing.
+    Nothing,
+    /// Puts so many bytes into a register.
+    Bytes { dst: u8, len: u8 },
+    /// It is the verdict.
+    Verdict,
+}

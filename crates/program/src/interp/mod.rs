@@ -1,0 +1,248 @@
+//! The interpreter: what programs mean. The other engines are compared with it.
+//!
+//! One file per expression group. Each takes registers, packet and environment, and answers with a [`Step`].
+//! [`run`] is `nft_do_chain()` (`net/netfilter/nf_tables_core.c`).
+
+mod bitwise;
+mod compare;
+mod dup_fwd;
+mod exthdr;
+mod fib;
+mod hash;
+mod lookup;
+mod meta;
+mod numgen;
+mod payload;
+mod payload_set;
+mod registers;
+mod reject;
+mod rt;
+mod stateful;
+
+use penstock_packet::Packet;
+
+use crate::Env;
+use crate::env::Trace;
+use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, Op, RuleIndex};
+use registers::Registers;
+
+pub use hash::{jhash, reciprocal_scale};
+
+/// Chains that can wait for the end of another (`NFT_JUMP_STACK_SIZE`).
+pub const JUMP_STACK: usize = 16;
+
+/// What a base chain decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `accept`: the next base chain of the hook.
+    Accept,
+    /// A rule dropped the packet; also after a reject was sent.
+    Drop(RuleIndex),
+    /// [`Env::fwd`] has taken the packet.
+    Stolen,
+    /// No rule decided: the chain's policy does.
+    Policy,
+}
+
+/// What follows an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The next operation.
+    Next,
+    /// The end of the rule (`NFT_BREAK`).
+    Break,
+    /// The rule's verdict.
+    Verdict(LinkedVerdict),
+    /// Dropped, with a word for traces.
+    Drop,
+    /// The packet is gone.
+    Stolen,
+}
+
+impl Step {
+    #[inline(always)]
+    fn unless(breaks: bool) -> Step {
+        if breaks { Step::Break } else { Step::Next }
+    }
+
+    #[inline(always)]
+    fn found(value: Option<()>) -> Step {
+        Step::unless(value.is_none())
+    }
+}
+
+/// Where a chain goes on after another.
+#[derive(Clone, Copy)]
+struct Frame {
+    chain: ChainIndex,
+    rule: u32,
+    end: u32,
+}
+
+/// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules.
+pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
+    let enter = |chain: ChainIndex| match image.chains.get(chain.0 as usize) {
+        Some(c) => Frame { chain, rule: c.first, end: c.end },
+        None => Frame { chain, rule: 0, end: 0 },
+    };
+    let mut registers = Registers::new();
+    let mut stack = [Frame { chain: base, rule: 0, end: 0 }; JUMP_STACK];
+    let mut depth = 0;
+    let mut at = enter(base);
+    loop {
+        let mut ended = None;
+        while at.rule < at.end {
+            let rule = RuleIndex(at.rule);
+            let Some(linked) = image.rules.get(at.rule as usize) else { break };
+            at.rule += 1;
+            let step = run_rule(image, linked, &mut registers, packet, env);
+            let verdict = match step {
+                Step::Break => continue,
+                Step::Next => LinkedVerdict::Continue,
+                Step::Verdict(verdict) => verdict,
+                Step::Drop => {
+                    if packet.meta.nftrace {
+                        env.trace(packet, Trace::Taken { rule, word: "drop" });
+                    }
+                    return Outcome::Drop(rule);
+                }
+                Step::Stolen => return Outcome::Stolen,
+            };
+            if packet.meta.nftrace && verdict != LinkedVerdict::Return {
+                env.trace(packet, Trace::Rule { rule, verdict: &verdict });
+            }
+            match verdict {
+                LinkedVerdict::Accept => return Outcome::Accept,
+                LinkedVerdict::Drop => return Outcome::Drop(rule),
+                LinkedVerdict::Continue | LinkedVerdict::Break => {}
+                LinkedVerdict::Jump(chain) => {
+                    // Commit refuses deeper rulesets; a packet that meets one nevertheless is dropped.
+                    let Some(frame) = stack.get_mut(depth) else { return Outcome::Drop(rule) };
+                    *frame = at;
+                    depth += 1;
+                    at = enter(chain);
+                }
+                LinkedVerdict::Goto(chain) => at = enter(chain),
+                LinkedVerdict::Return => {
+                    ended = Some(rule);
+                    break;
+                }
+            }
+        }
+        if packet.meta.nftrace {
+            env.trace(packet, Trace::Return { chain: at.chain, rule: ended });
+        }
+        match depth {
+            0 => break,
+            _ => {
+                depth -= 1;
+                at = stack[depth];
+            }
+        }
+    }
+    if packet.meta.nftrace {
+        let accept = image.chain(base).and_then(|c| c.policy_accept).unwrap_or(true);
+        env.trace(packet, Trace::Policy { chain: base, accept });
+    }
+    Outcome::Policy
+}
+
+/// Runs a rule up to its verdict or the expression that breaks.
+#[inline(always)]
+fn run_rule<E: Env>(
+    image: &Image,
+    rule: &LinkedRule,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Step {
+    for op in image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]) {
+        match run_op(op, registers, packet, env) {
+            Step::Next | Step::Verdict(LinkedVerdict::Continue) => {}
+            Step::Verdict(LinkedVerdict::Break) => return Step::Break,
+            step => return step,
+        }
+    }
+    Step::Next
+}
+
+#[inline(always)]
+fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: &mut E) -> Step {
+    match op {
+        Op::Immediate { dst, len, data } => {
+            match len {
+                4 => registers.set_word(*dst, u32::from_ne_bytes([data[0], data[1], data[2], data[3]])),
+                _ => registers.set(*dst, data.get(..usize::from(*len)).unwrap_or(data)),
+            }
+            Step::Next
+        }
+        Op::Verdict(verdict) => Step::Verdict(*verdict),
+        Op::LoadLink { dst, len, offset } => payload::load_link(packet, *offset, *len, *dst, registers),
+        Op::LoadNetwork { dst, len, offset } => {
+            Step::found(payload::load(packet.network(), *offset, *len, *dst, registers))
+        }
+        Op::LoadTransport { dst, len, offset } => match packet.transport_bytes() {
+            Some(bytes) => Step::found(payload::load(bytes, *offset, *len, *dst, registers)),
+            None => Step::Break,
+        },
+        Op::LoadInner { dst, len, offset } => payload::load_inner(packet, *offset, *len, *dst, registers),
+        Op::PayloadSet { .. } => payload_set::write(op, registers, packet),
+        Op::Meta { key, dst } => meta::get(*key, *dst, registers, packet, env),
+        Op::MetaSet { key, src } => meta::set(*key, *src, registers, packet),
+        Op::CmpWord { src, equal, mask, data } => {
+            Step::unless((registers.word(*src) & mask == *data) != *equal)
+        }
+        Op::Cmp { op, src, len, data } => compare::cmp(*op, registers.bytes(*src, *len), data),
+        Op::Range { inside, src, len, ends } => compare::range(*inside, registers.bytes(*src, *len), ends),
+        Op::MaskXorWord { src, dst, mask, xor } => {
+            registers.set_word(*dst, registers.word(*src) & mask ^ xor);
+            Step::Next
+        }
+        Op::MaskXor { src, dst, words, mask_xor } => {
+            bitwise::mask_xor(*src, *dst, *words, mask_xor, registers)
+        }
+        Op::Lshift { src, dst, words, bits } => bitwise::lshift(*src, *dst, *words, *bits, registers),
+        Op::Rshift { src, dst, words, bits } => bitwise::rshift(*src, *dst, *words, *bits, registers),
+        Op::Byteorder { src, dst, len, size } => bitwise::byteorder(*src, *dst, *len, *size, registers),
+        Op::Lookup { src, key_len, inverse, load, set } => {
+            lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet)
+        }
+        Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet),
+        Op::Counter(state) => stateful::counter(state, packet),
+        Op::Stateful(stateful) => stateful::run(stateful, packet),
+        Op::Log(log) => {
+            env.log(packet, log);
+            Step::Next
+        }
+        Op::Exthdr { op, kind, offset, len, present, dst } => {
+            let wanted = exthdr::Wanted { kind: *kind, offset: *offset, len: *len };
+            exthdr::load(*op, wanted, *present, *dst, registers, packet)
+        }
+        Op::TcpOptionSet { kind, offset, len, src } => {
+            let wanted = exthdr::Wanted { kind: *kind, offset: *offset, len: *len };
+            exthdr::set(wanted, registers.bytes(*src, *len), packet)
+        }
+        Op::TcpOptionReset { kind } => exthdr::reset(*kind, packet),
+        Op::NumgenInc { modulus, offset, dst, state } => {
+            numgen::increment(*modulus, *offset, *dst, state, registers)
+        }
+        Op::NumgenRandom { modulus, offset, dst } => {
+            numgen::random(*modulus, *offset, *dst, env.random(), registers)
+        }
+        Op::Jhash { src, len, dst, seed, modulus, offset } => {
+            let h = hash::jhash(registers.bytes(*src, *len), *seed);
+            registers.set_word(*dst, hash::reciprocal_scale(h, *modulus).wrapping_add(*offset));
+            Step::Next
+        }
+        Op::Symhash { dst, modulus, offset } => {
+            let h = hash::symmetric(packet);
+            registers.set_word(*dst, hash::reciprocal_scale(h, *modulus).wrapping_add(*offset));
+            Step::Next
+        }
+        Op::Fib { result, flags, dst } => fib::eval(*result, *flags, *dst, registers, packet, env),
+        Op::Rt { key, dst } => rt::get(*key, *dst, registers, packet, env),
+        Op::Reject(reject) => reject::eval(reject, packet, env),
+        Op::Dup { addr, v6, dev } => dup_fwd::dup(*addr, *v6, *dev, registers, packet, env),
+        Op::Fwd { dev, addr, v6 } => dup_fwd::fwd(*dev, *addr, *v6, registers, packet, env),
+    }
+}
