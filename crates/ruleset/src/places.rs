@@ -37,15 +37,13 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
             (Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge | Family::Netdev, _) => Ok(()),
         },
         Expr::Fib(_) => only(is_ip(family) || family == Family::Netdev, Errno::Enoent),
-        Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => match family {
+        Expr::Ct(_) | Expr::CtSet(_) | Expr::Connlimit(_) => match family {
             Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge => Ok(()),
             Family::Arp | Family::Netdev => Err(Errno::Eproto),
         },
         Expr::Queue(_) => only(is_ip(family) || family == Family::Bridge, Errno::Enoent),
-        Expr::Tproxy(_) | Expr::Socket(_) | Expr::Xfrm(_) | Expr::Osf(_) | Expr::Synproxy(_) => {
-            only(is_ip(family), Errno::Eopnotsupp)
-        }
-        Expr::Rt(_) => Ok(()),
+        Expr::Tproxy(_) | Expr::Socket(_) | Expr::Xfrm(_) => only(is_ip(family), Errno::Eopnotsupp),
+        Expr::Synproxy(_) => only(is_ip(family), Errno::Eproto),
         Expr::Meta(meta) => match meta.key {
             MetaKey::BriIifName
             | MetaKey::BriOifName
@@ -82,6 +80,9 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
         | Expr::ExthdrReset(_)
         | Expr::Numgen(_)
         | Expr::Hash(_)
+        | Expr::Notrack
+        | Expr::Rt(_)
+        | Expr::Osf(_)
         | Expr::Tunnel(_)
         | Expr::Inner(_)
         | Expr::FlowOffload(_)
@@ -160,19 +161,22 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
             Family::Netdev => hook == Ingress,
             Family::Arp => false,
         },
-        Expr::Fib(fib) => match fib.result {
-            _ if family == Family::Netdev => hook == Ingress,
-            FibResult::Oif | FibResult::OifName => matches!(hook, Prerouting | Input | Forward),
-            FibResult::AddrType if fib.flags & FIB_IIF != 0 => matches!(hook, Prerouting | Input | Forward),
-            FibResult::AddrType if fib.flags & FIB_OIF != 0 => matches!(hook, Output | Postrouting | Forward),
-            FibResult::AddrType => matches!(hook, Prerouting | Input | Forward | Output | Postrouting),
-        },
+        Expr::Fib(fib) => {
+            let received =
+                matches!(hook, Prerouting | Input | Forward) || family == Family::Netdev && hook == Ingress;
+            let sent = matches!(hook, Forward | Output | Postrouting) || hook == Egress;
+            match fib.result {
+                FibResult::Oif | FibResult::OifName => received,
+                FibResult::AddrType if fib.flags & FIB_IIF != 0 => received,
+                FibResult::AddrType if fib.flags & FIB_OIF != 0 => sent,
+                FibResult::AddrType => received || sent,
+            }
+        }
         Expr::Meta(meta) => match meta.key {
             MetaKey::SecPath => match family {
                 Family::Netdev => hook == Ingress,
-                Family::Bridge => hook == Prerouting,
                 Family::Ip | Family::Ip6 | Family::Inet => matches!(hook, Prerouting | Input | Forward),
-                Family::Arp => false,
+                Family::Arp | Family::Bridge => false,
             },
             MetaKey::Sdif | MetaKey::SdifName => ip && matches!(hook, Input | Forward),
             _ => true,
@@ -198,7 +202,9 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
         Expr::Objref(Objref::Named { kind: ObjectType::Synproxy, .. }) => {
             ip && matches!(hook, Input | Forward)
         }
-        Expr::Osf(_) => matches!(hook, Input | Prerouting | Forward),
+        Expr::Osf(_) => {
+            matches!(family, Family::Ip | Family::Inet) && matches!(hook, Input | Prerouting | Forward)
+        }
         Expr::Xfrm(xfrm) if xfrm.out => matches!(hook, Forward | Output | Postrouting),
         Expr::Xfrm(_) => matches!(hook, Forward | Input | Prerouting),
         Expr::Queue(_) => matches!(hook, Prerouting | Input | Forward | Output | Postrouting),

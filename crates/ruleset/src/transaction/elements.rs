@@ -51,10 +51,10 @@ impl OpenTable<'_> {
                 return Err(Error::new(errno, Blame::Element(i)));
             }
         }
-        self.check_elements_reach(at, &undo).or_else(|error| {
+        if let Err(error) = self.check_elements_reach(at, &undo) {
             self.take_back(at, undo);
-            Err(error)
-        })?;
+            return Err(error);
+        }
         Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
     }
 

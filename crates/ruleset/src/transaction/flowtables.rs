@@ -46,11 +46,11 @@ impl OpenTable<'_> {
             let mut devices = new.devices;
             devices.retain(|d| !there.devices.contains(d));
             let flags = new.flags;
-            if flags != there.flags || !devices.is_empty() {
-                if let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle) {
-                    flowtable.flags = flags;
-                    flowtable.devices.append(&mut devices);
-                }
+            if (flags != there.flags || !devices.is_empty())
+                && let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle)
+            {
+                flowtable.flags = flags;
+                flowtable.devices.append(&mut devices);
             }
             return Ok(Applied { handle: Some(handle), name: None });
         }
