@@ -1,5 +1,6 @@
 //! A set: its description, its elements, the structure that holds them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
@@ -35,7 +36,7 @@ enum Index {
 
 /// A set or map. Cloning shares index and elements until one of the clones changes; a clone is what a transaction
 /// works on.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Set<V> {
     description: Arc<Description>,
     backend: Backend,
@@ -44,6 +45,13 @@ pub struct Set<V> {
     catch_all: Option<Arc<Element<V>>>,
     /// No element expires before.
     first_expiry: u64,
+}
+
+/// What it holds, not how.
+impl<V: fmt::Debug> fmt::Debug for Set<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 impl<V> Element<V> {

@@ -60,46 +60,61 @@ impl OpenTable<'_> {
         }
         let handle = match replaced {
             Some(handle) => handle,
-            None => self.next_handle(),
+            None => self.table.last_handle + 1,
         };
         let states = live::states_of(&exprs);
         let rule = Arc::new(Rule { handle, exprs, states, userdata: new.userdata });
-        self.check_reach(chain_handle, &rule)?;
-        self.index.count_rule(&rule, true);
+        let check = self.ready_to_check_reach(&rule);
         let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) else {
             return Err(Error::new(Errno::Enoent, Blame::Chain));
         };
-        if replaced.is_some() {
-            let old = std::mem::replace(&mut chain.rules[at], rule);
-            self.release(&old);
+        // It has to stand in its chain to be seen as part of a loop.
+        let old = if replaced.is_some() {
+            Some(std::mem::replace(&mut chain.rules[at], rule.clone()))
         } else {
-            chain.rules.insert(at, rule);
+            chain.rules.insert(at, rule.clone());
+            None
+        };
+        if check && let Err(error) = self.check_reach(chain_handle, &rule) {
+            if let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) {
+                match old {
+                    Some(old) => chain.rules[at] = old,
+                    None => drop(chain.rules.remove(at)),
+                }
+            }
+            return Err(error);
+        }
+        self.index.count_rule(&rule, true);
+        match old {
+            Some(old) => self.release(&old),
+            None => self.table.last_handle = handle,
         }
         Ok(Applied { handle: Some(handle), name: None })
     }
 
-    /// Checks the rule under all base chains that reach its chain.
-    fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
+    /// Whether base chains that reach the rule may refuse it; then it is known which do, and how.
+    fn ready_to_check_reach(&mut self, rule: &Rule) -> bool {
         let leads_on = |e: &Expr| {
             let mut leads = places::depends_on_hook(e);
             references::of_expr(e, &mut |r| leads |= matches!(r, Reference::Chain(_) | Reference::Set(_)));
             leads
         };
         if !rule.exprs.iter().any(leads_on) {
-            return Ok(());
+            return false;
         }
-        let mut reach = match self.index.reach.take() {
-            Some(reach) => reach,
-            None => Reach::new(self.table, self.index),
-        };
-        match reach.follow_rule(self.table, self.index, chain, rule) {
-            Ok(()) => {
-                self.index.reach = Some(reach);
-                Ok(())
-            }
-            // What was noted on the way is too much now: the next check starts from scratch.
-            Err(errno) => Err(Error::new(errno, Blame::Whole)),
+        if self.index.reach.is_none() {
+            self.index.reach = Some(Reach::new(self.table, self.index));
         }
+        true
+    }
+
+    /// Checks a rule that stands in its chain under all base chains that reach it.
+    fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
+        // What an error leaves behind is too much: the next check starts from scratch.
+        let Some(mut reach) = self.index.reach.take() else { return Ok(()) };
+        reach.follow_rule(self.table, self.index, chain, rule).map_err(|errno| Error::new(errno, Blame::Whole))?;
+        self.index.reach = Some(reach);
+        Ok(())
     }
 
     /// What the kernel checks when it makes an expression (`ops->init`).
