@@ -9,8 +9,7 @@ use crate::model::{ElementValue, Object, ObjectValue, Rule};
 
 /// New state of an expression that has some.
 pub(crate) fn state_of(expr: &Expr) -> Option<Arc<State>> {
-    let _ = expr;
-    None
+    State::for_expr(expr).map(Arc::new)
 }
 
 /// New states of the stateful ones among the expressions, in their order.
@@ -23,12 +22,22 @@ pub(crate) fn is_stateful(expr: &Expr) -> bool {
     matches!(expr, Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_))
 }
 
-fn snapshot(exprs: &[Expr], _states: &[Arc<State>], _now: u64) -> Vec<Expr> {
-    exprs.to_vec()
+/// The expressions, those with state as `read` gives them.
+fn with_states(exprs: &[Expr], states: &[Arc<State>], read: impl Fn(&State, &Expr) -> Expr) -> Vec<Expr> {
+    let mut states = states.iter();
+    let current = |expr: &Expr| match expr.is_stateful().then(|| states.next()).flatten() {
+        Some(state) => read(state, expr),
+        None => expr.clone(),
+    };
+    exprs.iter().map(current).collect()
 }
 
-fn reset(exprs: &[Expr], _states: &[Arc<State>], _now: u64) -> Vec<Expr> {
-    exprs.to_vec()
+fn snapshot(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
+    with_states(exprs, states, |state, expr| state.snapshot(expr, now))
+}
+
+fn reset(exprs: &[Expr], states: &[Arc<State>], now: u64) -> Vec<Expr> {
+    with_states(exprs, states, |state, expr| state.reset(expr, now))
 }
 
 impl Rule {
@@ -99,7 +108,7 @@ impl Object {
     /// The object with its values at time `now` (ns).
     pub fn snapshot(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(snap(state, &expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(state.snapshot(&expr, now)),
             _ => self.value.clone(),
         }
     }
@@ -107,7 +116,7 @@ impl Object {
     /// As [`Object::snapshot`], and sets them to zero.
     pub fn reset(&self, now: u64) -> ObjectValue {
         match (&self.state, self.value.as_expr()) {
-            (Some(state), Some(expr)) => self.value.with_expr(snap(state, &expr, now)),
+            (Some(state), Some(expr)) => self.value.with_expr(state.reset(&expr, now)),
             _ => self.value.clone(),
         }
     }
@@ -123,8 +132,4 @@ impl Object {
             _ => {}
         }
     }
-}
-
-fn snap(_state: &State, expr: &Expr, _now: u64) -> Expr {
-    expr.clone()
 }

@@ -64,7 +64,8 @@ fn base_chains_where_they_do_not_belong() {
         let change = base_on(family, "c", kind, hook, priority, devices);
         refused(vec![table(family)], change, Errno::Eopnotsupp, Blame::Whole);
     }
-    for (family, kind, hook) in [(Family::Netdev, Nat, Ingress), (Family::Arp, Nat, Input), (Family::Bridge, Route, Output)]
+    for (family, kind, hook) in
+        [(Family::Netdev, Nat, Ingress), (Family::Arp, Nat, Input), (Family::Bridge, Route, Output)]
     {
         refused(vec![table(family)], base_on(family, "c", kind, hook, 0, &[]), Errno::Enoent, Blame::Type);
     }
@@ -93,7 +94,8 @@ fn chains_that_cannot_become_others() {
     taken(output(), drop());
     taken(output(), chain(IP, "c"));
     let two = || vec![table(IP), chain(IP, "a"), chain(IP, "b")];
-    let rename = |handle, name: &str| Change::RenameChain { family: IP, table: "t".into(), handle, name: name.into() };
+    let rename =
+        |handle, name: &str| Change::RenameChain { family: IP, table: "t".into(), handle, name: name.into() };
     refused(two(), rename(1, "b"), Errno::Eexist, Blame::Chain);
     refused(two(), rename(9, "x"), Errno::Enoent, Blame::Handle);
     refused(two(), chain(IP, &"y".repeat(256)), Errno::Erange, Blame::Chain);
@@ -133,9 +135,17 @@ fn names_in_rules_that_lead_nowhere() {
         (vmap("s"), Errno::Einval),
         (lookup("m"), Errno::Einval),
         (vmap("v"), Errno::Einval),
-        (Expr::Lookup(Lookup { set: "s".into(), sreg: Register(24), dreg: None, inverse: false }), Errno::Einval),
         (
-            Expr::Lookup(Lookup { set: "m".into(), sreg: Register(1), dreg: Some(Register(0)), inverse: true }),
+            Expr::Lookup(Lookup { set: "s".into(), sreg: Register(24), dreg: None, inverse: false }),
+            Errno::Einval,
+        ),
+        (
+            Expr::Lookup(Lookup {
+                set: "m".into(),
+                sreg: Register(1),
+                dreg: Some(Register(0)),
+                inverse: true,
+            }),
             Errno::Einval,
         ),
     ];
@@ -155,7 +165,11 @@ fn what_is_in_use_stays() {
     let m = || vec![map("m", MapData::Verdict), add_elements("m", vec![pair(1, jump_data("d"))])];
     busy(m(), delete_chain("d"), Blame::Chain);
     busy(vec![set("s"), rule(IP, "c", vec![lookup("s")])], delete_set("s"), Blame::Set);
-    busy(vec![counter_object("k"), rule(IP, "c", vec![counter_named("k")])], delete_counter("k"), Blame::Object);
+    busy(
+        vec![counter_object("k"), rule(IP, "c", vec![counter_named("k")])],
+        delete_counter("k"),
+        Blame::Object,
+    );
     let objects = MapData::Object(ObjectType::Counter);
     let held = vec![
         counter_object("k"),
@@ -164,7 +178,8 @@ fn what_is_in_use_stays() {
     ];
     busy(held, delete_counter("k"), Blame::Object);
     let key = Key::Name("f".into());
-    let delete = Change::DeleteFlowtable { family: IP, table: "t".into(), key, devices: vec![], destroy: false };
+    let delete =
+        Change::DeleteFlowtable { family: IP, table: "t".into(), key, devices: vec![], destroy: false };
     let offload = Expr::FlowOffload(FlowOffload { flowtable: "f".into() });
     busy(vec![flowtable("f", &["lo"]), rule(IP, "c", vec![offload])], delete, Blame::Flowtable);
     let mut constant = new_set("s");
@@ -198,7 +213,8 @@ fn references_that_go_earlier_in_the_batch_free_what_they_held() {
 fn jumps_too_deep_or_in_a_loop_that_a_base_chain_reaches() {
     let name = |i: usize| format!("c{i}");
     let row = |n: usize| {
-        let mut all = vec![table(IP), base(IP, "in", ChainType::Filter, Hook::Input), map("m", MapData::Verdict)];
+        let mut all =
+            vec![table(IP), base(IP, "in", ChainType::Filter, Hook::Input), map("m", MapData::Verdict)];
         all.extend((1..=n).map(|i| chain(IP, &name(i))));
         all.extend((1..n).map(|i| rule(IP, &name(i), vec![jump(&name(i + 1))])));
         all
@@ -232,7 +248,15 @@ fn expressions_where_the_hook_does_not_take_them() {
     let snat = || {
         let (addr_min, flags) = (Some(Register(1)), 0);
         let (addr_max, proto_min, proto_max) = (None, None, None);
-        Expr::Nat(penstock_program::expr::Nat { kind: NatType::Snat, family: 2, addr_min, addr_max, proto_min, proto_max, flags })
+        Expr::Nat(penstock_program::expr::Nat {
+            kind: NatType::Snat,
+            family: 2,
+            addr_min,
+            addr_max,
+            proto_min,
+            proto_max,
+            flags,
+        })
     };
     let masq = || Expr::Masq(Masq { proto_min: None, proto_max: None, flags: 0 });
     let pkttype = || Expr::MetaSet(MetaSet { key: MetaKey::PktType, sreg: Register(1) });
@@ -272,7 +296,8 @@ fn expressions_where_the_hook_does_not_take_them() {
         let made = || base_on(family, "b", kind, hook, 0, devices);
         let what = format!("{expr:?} in {family:?} {kind:?} {hook:?}");
         // In the base chain itself, and in a chain that it comes to reach.
-        let direct = commit(&mut made_of(vec![table(family), made()]), vec![rule(family, "b", vec![expr.clone()])]);
+        let direct =
+            commit(&mut made_of(vec![table(family), made()]), vec![rule(family, "b", vec![expr.clone()])]);
         assert_eq!(direct.err().map(|(_, e)| (e.errno, e.blame)), expected, "{what}");
         if expected.is_none_or(|(_, blame)| blame == Blame::Whole) {
             let setup = vec![table(family), made(), chain(family, "c"), rule(family, "c", vec![expr])];

@@ -112,7 +112,9 @@ impl OpenTable<'_> {
     fn check_reach(&mut self, chain: u64, rule: &Rule) -> Result<(), Error> {
         // What an error leaves behind is too much: the next check starts from scratch.
         let Some(mut reach) = self.index.reach.take() else { return Ok(()) };
-        reach.follow_rule(self.table, self.index, chain, rule).map_err(|errno| Error::new(errno, Blame::Whole))?;
+        reach
+            .follow_rule(self.table, self.index, chain, rule)
+            .map_err(|errno| Error::new(errno, Blame::Whole))?;
         self.index.reach = Some(reach);
         Ok(())
     }

@@ -33,7 +33,14 @@ pub fn chain(family: Family, name: &str) -> Change {
     add_chain(family, new_chain(name))
 }
 
-pub fn base_on(family: Family, name: &str, kind: ChainType, hook: Hook, priority: i32, devices: &[&str]) -> Change {
+pub fn base_on(
+    family: Family,
+    name: &str,
+    kind: ChainType,
+    hook: Hook,
+    priority: i32,
+    devices: &[&str],
+) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
     add_chain(family, NewChain { base: Some(NewBase { kind, hook, priority, devices }), ..new_chain(name) })
 }
@@ -62,7 +69,13 @@ pub fn delete_rule(chain: &str, handle: u64) -> Change {
 }
 
 pub fn flush_chain(chain: &str) -> Change {
-    Change::DeleteRule { family: IP, table: "t".into(), chain: Some(chain.into()), handle: None, destroy: false }
+    Change::DeleteRule {
+        family: IP,
+        table: "t".into(),
+        chain: Some(chain.into()),
+        handle: None,
+        destroy: false,
+    }
 }
 
 pub fn delete_chain(name: &str) -> Change {
