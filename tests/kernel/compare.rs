@@ -1,0 +1,102 @@
+//! What differs between two outcomes.
+
+use std::fmt::Write;
+
+use crate::frame::checksum;
+use crate::scenario::Outcome;
+
+/// `None` if they agree, else the differences, the kernel's side first.
+pub fn differences(kernel: &Outcome, ours: &Outcome) -> Option<String> {
+    let mut out = String::new();
+    let mut devices: Vec<_> = kernel.sent.keys().chain(ours.sent.keys()).collect();
+    devices.sort();
+    devices.dedup();
+    let none = vec![];
+    for device in devices {
+        let (k, o) = (kernel.sent.get(device).unwrap_or(&none), ours.sent.get(device).unwrap_or(&none));
+        frames(&mut out, device, k, o, 14);
+    }
+    frames(&mut out, "delivered to the host", &kernel.delivered, &ours.delivered, 0);
+    let (k, o) = (stable(&kernel.listing), stable(&ours.listing));
+    if counts(&k) != counts(&o) {
+        let _ = writeln!(out, "counters:");
+    }
+    if k != o {
+        for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {
+            let _ = writeln!(out, "  kernel:   {}\n  penstock: {}", k.trim(), o.trim());
+        }
+        if k.lines().count() != o.lines().count() {
+            let _ = writeln!(out, "  listings differ in length:\n--- kernel\n{k}--- penstock\n{o}---");
+        }
+    }
+    if out.is_empty() { None } else { Some(out) }
+}
+
+/// Tells the first frame that differs. `link` bytes stand before the IP header.
+fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], link: usize) {
+    let k: Vec<_> = kernel.iter().map(|f| without_chance(f, link)).collect();
+    let o: Vec<_> = ours.iter().map(|f| without_chance(f, link)).collect();
+    if k == o {
+        return;
+    }
+    let _ = writeln!(out, "{place}: kernel {} frames, penstock {}", k.len(), o.len());
+    if let Some(i) = (0..k.len().max(o.len())).find(|&i| k.get(i) != o.get(i)) {
+        for (side, frame) in [("kernel:  ", k.get(i)), ("penstock:", o.get(i))] {
+            let text = frame.map_or("nothing".into(), |f| hex(f));
+            let _ = writeln!(out, "  frame {i} {side} {text}");
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = format!("{} bytes", bytes.len());
+    for (i, b) in bytes.iter().take(160).enumerate() {
+        let _ = write!(text, "{}{b:02x}", if i % 4 == 0 { " " } else { "" });
+    }
+    text
+}
+
+/// The identification of an ICMP error that the host makes itself is a hash with a secret: nobody can know it.
+fn without_chance(frame: &[u8], link: usize) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let Some(ip) = frame.get_mut(link..) else { return frame };
+    if link != 0 && frame_type(&frame[..link]) != 0x0800 {
+        return frame;
+    }
+    let ip = &mut frame[link..];
+    let header = ip.first().map_or(0, |b| usize::from(b & 15) * 4);
+    let icmp_error = header >= 20 && ip.len() > header && ip[9] == 1 && matches!(ip[header], 3 | 5 | 11 | 12);
+    if icmp_error {
+        ip[4..6].fill(0);
+        ip[10..12].fill(0);
+        let sum = checksum(0, &ip[..header]);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    frame
+}
+
+fn frame_type(link: &[u8]) -> u16 {
+    u16::from_be_bytes([link[12], link[13]])
+}
+
+/// A listing without what depends on the clock.
+fn stable(listing: &str) -> String {
+    let mut out = String::new();
+    for line in listing.lines() {
+        let mut rest = line;
+        while let Some(at) = rest.find(" expires ") {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 9..];
+            rest = &rest[rest.find([' ', ',', '}']).unwrap_or(rest.len())..];
+        }
+        out.push_str(rest);
+        out.push('\n');
+    }
+    out
+}
+
+/// All counts of a listing, in order.
+fn counts(listing: &str) -> Vec<&str> {
+    let words: Vec<_> = listing.split_whitespace().collect();
+    words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes" | "used")).map(|w| w[1]).collect()
+}

@@ -1,0 +1,117 @@
+//! The same scenario in the kernel and in `penstock run`: every frame on every device and every counter must agree.
+//!
+//! A scenario is a router (`net.ip`), a ruleset (`rules.nft`) and frames. The kernel's side runs in network namespaces that
+//! nobody else sees; without the rights for those, everything here is skipped, and says so.
+//!
+//! Arguments: words that a scenario's name must contain. Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
+//! 60), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
+//! shows whether a scenario is fit for comparison.
+
+mod compare;
+mod frame;
+mod hand_made;
+mod namespace;
+mod net;
+mod penstock;
+mod router;
+mod scenario;
+mod sockets;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use router::{Router, Unavailable};
+use scenario::Scenario;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    if std::env::args().any(|a| a == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    if let Err(reason) = router::available() {
+        println!("SKIPPED: comparison with the kernel: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let scenarios: Vec<Scenario> =
+        hand_made::all().into_iter().filter(|s| words.iter().all(|w| s.name.contains(w.as_str()))).collect();
+    let results = compare_all(scenarios);
+    let (mut failed, mut skipped) = (0, 0);
+    for (name, result) in &results {
+        match result {
+            Verdict::Agree => {}
+            Verdict::Skipped(reason) => {
+                skipped += 1;
+                println!("SKIPPED {name}: {reason}");
+            }
+            Verdict::Differ(text) => {
+                failed += 1;
+                println!("DIFFERENT {name}\n{}", text.lines().take(40).collect::<Vec<_>>().join("\n"));
+            }
+        }
+    }
+    println!(
+        "kernel: {} scenarios agree, {failed} differ, {skipped} skipped",
+        results.len() - failed - skipped
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+enum Verdict {
+    Agree,
+    Differ(String),
+    Skipped(String),
+}
+
+/// Compares scenarios, those with the same `net.ip` one after the other on the same router.
+fn compare_all(scenarios: Vec<Scenario>) -> BTreeMap<String, Verdict> {
+    let mut by_net: BTreeMap<String, Vec<Scenario>> = BTreeMap::new();
+    for scenario in scenarios {
+        by_net.entry(scenario.net.clone()).or_default().push(scenario);
+    }
+    let work = Mutex::new(by_net.into_iter().collect::<Vec<_>>());
+    let results = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {
+            scope.spawn(|| {
+                loop {
+                    let Some((net, scenarios)) = work.lock().expect("no panics").pop() else { break };
+                    let mut router = Router::new(&net);
+                    for scenario in scenarios {
+                        let verdict = match &mut router {
+                            Ok(router) => compare(router, &scenario),
+                            Err(Unavailable::Skip(reason)) => Verdict::Skipped(reason.clone()),
+                            Err(Unavailable::Failed(text)) => {
+                                Verdict::Differ(format!("the kernel's router: {text}"))
+                            }
+                        };
+                        results.lock().expect("no panics").insert(scenario.name, verdict);
+                    }
+                }
+            });
+        }
+    });
+    results.into_inner().expect("no panics")
+}
+
+/// Where a scenario's files stay.
+fn directory(scenario: &Scenario) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel").join(&scenario.name)
+}
+
+fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
+    let twice = std::env::var("PENSTOCK_KERNEL").is_ok_and(|v| v == "twice");
+    let ours = if twice { router.run(scenario, None) } else { penstock::run(scenario, &directory(scenario)) };
+    let kernel = router.run(scenario, ours.as_ref().ok());
+    match (kernel, ours) {
+        (Err(e), Err(_)) if twice => Verdict::Differ(e),
+        (Err(e), Ok(_)) => Verdict::Differ(format!("the kernel refuses: {e}")),
+        (Err(e), Err(o)) => Verdict::Differ(format!("both refuse.\nkernel: {e}penstock: {o}")),
+        (Ok(_), Err(e)) => Verdict::Differ(e),
+        (Ok(kernel), Ok(ours)) => match compare::differences(&kernel, &ours) {
+            None => Verdict::Agree,
+            Some(text) => Verdict::Differ(format!("{text}  see {}", directory(scenario).display())),
+        },
+    }
+}

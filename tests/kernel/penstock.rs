@@ -1,0 +1,51 @@
+//! The program's side: `penstock run` on the scenario's directory.
+
+use std::path::Path;
+use std::process::Command;
+
+use penstock_io::Capture;
+
+use crate::scenario::{Outcome, Scenario, devices};
+
+/// Runs a scenario in `directory`, which is left as it was used.
+pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
+    let e = |e: std::io::Error| format!("{}: {e}", directory.display());
+    let reads = scenario.write(directory).map_err(e)?;
+    let written = directory.join("out");
+    std::fs::create_dir_all(&written).map_err(e)?;
+    let output = Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .arg("run")
+        .arg("--net")
+        .arg(directory.join("net.ip"))
+        .arg("--rules")
+        .arg(directory.join("rules.nft"))
+        .arg("--write-dir")
+        .arg(&written)
+        .arg("--read")
+        .args(reads)
+        .output()
+        .map_err(e)?;
+    if !output.status.success() {
+        return Err(format!("penstock run, {}:\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    let mut outcome =
+        Outcome { listing: String::from_utf8_lossy(&output.stdout).into_owned(), ..Outcome::default() };
+    for device in devices(&scenario.net) {
+        let frames = read(&written.join(format!("{device}.pcap")))?;
+        outcome.sent.insert(device, frames);
+    }
+    outcome.delivered = read(&written.join("host.pcap"))?;
+    Ok(outcome)
+}
+
+fn read(file: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let mut frames = vec![];
+    if !file.exists() {
+        return Ok(frames);
+    }
+    let mut capture = Capture::open(file).map_err(|e| e.to_string())?;
+    while capture.advance().map_err(|e| e.to_string())? {
+        frames.push(capture.frame().bytes.to_vec());
+    }
+    Ok(frames)
+}

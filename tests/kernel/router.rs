@@ -1,0 +1,258 @@
+//! The kernel's side: a namespace that is configured by `net.ip` as a router, and one behind it where its wires end.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::namespace::Namespace;
+use crate::scenario::{Outcome, Scenario, devices};
+use crate::sockets::{Host, Log, Wire};
+
+/// nflog group of the harness.
+const GROUP: u16 = 7;
+
+/// Last in input, so that a packet counts as delivered and the host does not answer it.
+const DELIVERY: &str = "
+table inet penstock-delivery {
+	chain input {
+		type filter hook input priority 2147483647; policy drop;
+		log group 7 queue-threshold 1
+	}
+}
+table arp penstock-delivery {
+	chain input {
+		type filter hook input priority 2147483647; policy drop;
+	}
+}
+";
+
+/// A kernel router and the far ends of its wires.
+pub struct Router {
+    router: Namespace,
+    beyond: Namespace,
+    wires: Vec<(String, Wire)>,
+    /// Raw sending on the router's own devices.
+    raw: Vec<(String, Wire)>,
+    host: Host,
+    log: Log,
+}
+
+/// Why there is no router.
+#[derive(Debug)]
+pub enum Unavailable {
+    /// Not on this machine: a reason for the user.
+    Skip(String),
+    /// It should have worked.
+    Failed(String),
+}
+
+impl From<io::Error> for Unavailable {
+    fn from(e: io::Error) -> Unavailable {
+        Unavailable::Failed(e.to_string())
+    }
+}
+
+/// Whether this machine can compare with its kernel; otherwise why not.
+pub fn available() -> Result<(), String> {
+    for tool in ["ip", "nft", "ethtool"] {
+        let found = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if found.is_err() {
+            return Err(format!("`{tool}` is not installed"));
+        }
+    }
+    Namespace::new().map(drop).map_err(|e| format!("no network namespace ({e}); root can make one"))
+}
+
+/// Runs a command in the present namespace.
+fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
+    let mut child = Command::new(command)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{command}: {e}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that ends early tells why on its own.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|e| format!("{command}: {e}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{command} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Sets a value under `/proc/sys/net` of the present namespace, if this kernel has it.
+fn sysctl(name: &str, value: &str) {
+    let _ = std::fs::write(format!("/proc/sys/net/{name}"), value);
+}
+
+impl Router {
+    /// Builds a router from `ip -batch` lines.
+    pub fn new(net: &str) -> Result<Router, Unavailable> {
+        let (router, beyond) = (Namespace::new()?, Namespace::new()?);
+        // One CPU: softirqs then run in the order of what caused them, whatever the device.
+        // SAFETY: the set is a local that outlives the call; 0 is the calling thread.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap_or(0), &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+        }
+        beyond.enter()?;
+        sysctl("ipv6/conf/default/disable_ipv6", "1");
+        router.enter()?;
+        for (name, value) in [
+            ("ipv4/ip_forward", "1"),
+            ("ipv4/icmp_ratelimit", "0"),
+            ("ipv4/icmp_ratemask", "0"),
+            ("ipv4/icmp_msgs_per_sec", "1000000"),
+            ("ipv4/icmp_msgs_burst", "1000000"),
+            ("ipv6/icmp/ratelimit", "0"),
+            ("ipv6/auto_flowlabels", "0"),
+            ("ipv6/conf/all/forwarding", "1"),
+        ] {
+            sysctl(name, value);
+        }
+        for conf in ["all", "default"] {
+            for (name, value) in [("rp_filter", "0"), ("send_redirects", "0")] {
+                sysctl(&format!("ipv4/conf/{conf}/{name}"), value);
+            }
+            for (name, value) in [
+                ("addr_gen_mode", "1"),
+                ("accept_dad", "0"),
+                ("dad_transmits", "0"),
+                ("accept_ra", "0"),
+                ("mldv1_unsolicited_report_interval", "10"),
+                ("mldv2_unsolicited_report_interval", "10"),
+            ] {
+                sysctl(&format!("ipv6/conf/{conf}/{name}"), value);
+            }
+        }
+        run("ip", &["-batch", "-"], net).map_err(|e| {
+            if e.contains("Unknown device type") || e.contains("Operation not supported") {
+                let line = e.lines().next_back().unwrap_or_default();
+                Unavailable::Skip(format!("this kernel lacks a device type ({})", line.trim()))
+            } else {
+                Unavailable::Failed(e)
+            }
+        })?;
+        let devices = devices(net);
+        let links = run("ip", &["-o", "link", "show", "type", "veth"], "").map_err(Unavailable::Failed)?;
+        for device in &devices {
+            let peer = links
+                .lines()
+                .filter_map(|l| l.split_whitespace().nth(1)?.trim_end_matches(':').split_once('@'))
+                .find(|(name, _)| name == device)
+                .ok_or_else(|| Unavailable::Failed(format!("no {device} in:\n{links}")))?
+                .1;
+            run("ip", &["link", "set", peer, "netns", &beyond.path(), "name", device], "")
+                .map_err(Unavailable::Failed)?;
+        }
+        let no_offload = |devices: &[String]| {
+            for device in devices {
+                let _ = run(
+                    "ethtool",
+                    &["-K", device, "tx", "off", "gso", "off", "gro", "off", "tso", "off"],
+                    "",
+                );
+            }
+        };
+        no_offload(&devices);
+        beyond.enter()?;
+        no_offload(&devices);
+        let mut wires = vec![];
+        let batch: String =
+            devices.iter().map(|d| format!("link set {d} arp off addrgenmode none mtu 65535 up\n")).collect();
+        run("ip", &["-batch", "-"], &batch).map_err(Unavailable::Failed)?;
+        for device in &devices {
+            wires.push((device.clone(), Wire::open(device, true)?));
+        }
+        router.enter()?;
+        let log = Log::open(GROUP)?;
+        let host = Host::open()?;
+        let raw = devices.iter().filter_map(|d| Some((d.clone(), Wire::open(d, false).ok()?))).collect();
+        // The host announces its multicast memberships when the wires come up; then it is silent.
+        std::thread::sleep(Duration::from_millis(150));
+        Ok(Router { router, beyond, wires, raw, host, log })
+    }
+
+    /// Loads the rules, sends the frames, and tells what came of it. The error is nft's.
+    ///
+    /// `expected` is what another side says: only if it is not seen at once, more time is given.
+    pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
+        let e = |e: io::Error| e.to_string();
+        self.router.enter().map_err(e)?;
+        run("nft", &["-f", "-"], &format!("flush ruleset\n{}\n{DELIVERY}", scenario.rules))?;
+        self.collect(&mut Outcome::default()).map_err(e)?;
+        for (source, bytes) in &scenario.frames {
+            match source.strip_prefix("host") {
+                Some("") => self.host.send(bytes),
+                Some(device) if device.starts_with(':') => {
+                    if let Some((_, wire)) = self.raw.iter().find(|(d, _)| *d == device[1..]) {
+                        // Dropped by an egress rule, or too long: the outcome shows it.
+                        let _ = wire.send(bytes);
+                    }
+                }
+                _ => {
+                    let (_, wire) = self
+                        .wires
+                        .iter()
+                        .find(|(d, _)| d == source)
+                        .ok_or_else(|| format!("no device {source} in net.ip"))?;
+                    wire.send(bytes)
+                        .map_err(|e| format!("{source}: a frame of {} bytes: {e}", bytes.len()))?;
+                }
+            }
+        }
+        let mut outcome = Outcome::default();
+        let deadline = Instant::now() + Duration::from_millis(300);
+        loop {
+            self.collect(&mut outcome).map_err(e)?;
+            let complete = expected.is_some_and(|x| {
+                outcome.delivered.len() >= x.delivered.len()
+                    && x.sent.iter().all(|(d, f)| outcome.sent.get(d).map_or(0, Vec::len) >= f.len())
+            });
+            if complete || Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let listing = run("nft", &["list", "ruleset"], "")?;
+        self.collect(&mut outcome).map_err(e)?;
+        outcome.listing = without_delivery(&listing);
+        run("nft", &["flush", "ruleset"], "")?;
+        Ok(outcome)
+    }
+
+    /// Takes what has arrived.
+    fn collect(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+        for (device, wire) in &mut self.wires {
+            let frames = outcome.sent.entry(device.clone()).or_default();
+            while let Some(frame) = wire.receive()? {
+                frames.push(frame);
+            }
+        }
+        self.log.receive(&mut outcome.delivered)
+    }
+
+    /// Runs a command among the far ends, for looking at what went wrong.
+    pub fn beyond(&self) -> &Namespace {
+        &self.beyond
+    }
+}
+
+/// Takes the harness's own tables out of a listing.
+fn without_delivery(listing: &str) -> String {
+    let mut inside = false;
+    let mut kept = String::new();
+    for line in listing.lines() {
+        inside |= line.ends_with("penstock-delivery {");
+        if !inside {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+        inside &= line != "}";
+    }
+    kept
+}

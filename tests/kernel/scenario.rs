@@ -1,0 +1,87 @@
+//! A scenario: a router, its rules, and the frames that come to it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use penstock_io::{CaptureWriter, LinkType};
+
+use crate::frame::Frame;
+
+/// What both sides get.
+#[derive(Clone)]
+pub struct Scenario {
+    /// Says what it shows.
+    pub name: String,
+    /// `ip -batch` lines.
+    pub net: String,
+    /// The ruleset, as for `nft -f`.
+    pub rules: String,
+    /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
+    pub frames: Vec<(String, Vec<u8>)>,
+}
+
+impl Scenario {
+    /// A scenario without frames.
+    pub fn new(name: &str, net: &str, rules: &str) -> Scenario {
+        Scenario { name: name.into(), net: net.into(), rules: rules.into(), frames: vec![] }
+    }
+
+    /// Appends a frame.
+    pub fn frame(mut self, source: &str, frame: &Frame) -> Scenario {
+        self.frames.push((source.into(), frame.bytes()));
+        self
+    }
+
+    /// Writes it as a directory: `net.ip`, `rules.nft`, one capture per source (`host:wan` is `host_wan.pcap`).
+    /// Gives the `--read` arguments.
+    pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
+        std::fs::create_dir_all(directory)?;
+        std::fs::write(directory.join("net.ip"), &self.net)?;
+        std::fs::write(directory.join("rules.nft"), &self.rules)?;
+        let mut captures = BTreeMap::new();
+        let mut reads = vec![];
+        for (i, (source, bytes)) in self.frames.iter().enumerate() {
+            let writer = match captures.entry(source) {
+                std::collections::btree_map::Entry::Occupied(e) => e.into_mut(),
+                std::collections::btree_map::Entry::Vacant(e) => {
+                    let file = directory.join(format!("{}.pcap", source.replace(':', "_")));
+                    let link = if source == "host" { LinkType::Raw } else { LinkType::Ethernet };
+                    reads.push(format!("{source}={}", file.display()));
+                    e.insert(CaptureWriter::create(&file, link)?)
+                }
+            };
+            // A microsecond apart: limits see no time pass on either side, and the order is the one here.
+            writer.write(1_700_000_000_000_000_000 + i as u64 * 1000, bytes)?;
+        }
+        for (_, writer) in captures {
+            writer.finish()?;
+        }
+        Ok(reads)
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What each device transmitted, in order.
+    pub sent: BTreeMap<String, Vec<Vec<u8>>>,
+    /// IP packets that were delivered to the host, in order.
+    pub delivered: Vec<Vec<u8>>,
+    /// `nft list ruleset`.
+    pub listing: String,
+}
+
+/// The devices of `net.ip` lines that stand for a wire: those of type veth.
+pub fn devices(net: &str) -> Vec<String> {
+    let mut found = vec![];
+    for line in net.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if !words.starts_with(&["link", "add"]) || !words.windows(2).any(|w| w == ["type", "veth"]) {
+            continue;
+        }
+        let named = words.windows(2).find(|w| w[0] == "name" || w[0] == "dev").map(|w| w[1]);
+        found.extend(named.or(words.get(2).copied()).map(str::to_owned));
+    }
+    found
+}

@@ -1,0 +1,241 @@
+//! The sockets through which frames get into and out of a kernel: AF_PACKET at the far ends of the wires, raw IP sockets
+//! for the host's own packets, and nflog for what is delivered to the host.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: socket takes no pointer; a descriptor that it gives belongs to nobody else.
+    unsafe {
+        match libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) {
+            fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn option(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer is to a live i32 of the length given.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn checked(n: isize) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// An AF_PACKET socket on a device of the present namespace.
+pub struct Wire {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Wire {
+    /// Opens it; with `receive`, frames that the device receives are queued.
+    pub fn open(device: &str, receive: bool) -> io::Result<Wire> {
+        let name = CString::new(device)?;
+        // SAFETY: the name is a C string.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        if receive {
+            const PACKET_IGNORE_OUTGOING: i32 = 23;
+            option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+            option(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+            option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
+        }
+        // SAFETY: a zeroed sockaddr_ll is valid.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = if receive { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        address.sll_ifindex = index as i32;
+        // SAFETY: the pointer is to a live sockaddr_ll of the length given.
+        let rc = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        if rc != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Wire { fd, buffer: vec![0; 128 << 10] })
+    }
+
+    /// Sends a frame. What the stack behind does with it is done when this returns, or in the softirq right after.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the pointer and length are those of a live slice.
+        let n = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        checked(n).map(drop)
+    }
+
+    /// A received frame, its VLAN tag put back, or `None` if none is queued.
+    pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut control = [0u64; 16];
+        let mut part = libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
+        // SAFETY: a zeroed msghdr is valid; its pointers are set to live buffers of the lengths given.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: as above.
+        let n = match checked(unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, 0) }) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let mut frame = self.buffer[..n].to_vec();
+        // SAFETY: the control buffer was filled by the kernel and is walked with its own macros.
+        unsafe {
+            let mut c = libc::CMSG_FIRSTHDR(&raw const message);
+            while !c.is_null() {
+                if (*c).cmsg_level == libc::SOL_PACKET && (*c).cmsg_type == libc::PACKET_AUXDATA {
+                    let aux: libc::tpacket_auxdata = std::ptr::read_unaligned(libc::CMSG_DATA(c).cast());
+                    if aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && frame.len() >= 12 {
+                        let tag = [aux.tp_vlan_tpid.to_be_bytes(), aux.tp_vlan_tci.to_be_bytes()].concat();
+                        frame.splice(12..12, tag);
+                    }
+                }
+                c = libc::CMSG_NXTHDR(&raw const message, c);
+            }
+        }
+        Ok(Some(frame))
+    }
+}
+
+/// Sends IP packets with their headers as the host's own.
+pub struct Host {
+    v4: OwnedFd,
+    v6: OwnedFd,
+}
+
+impl Host {
+    /// Opens the sockets in the present namespace.
+    pub fn open() -> io::Result<Host> {
+        Ok(Host {
+            v4: socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW)?,
+            v6: socket(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)?,
+        })
+    }
+
+    /// Sends a packet; its destination address says where to. A refusal of the kernel (no route, too long, dropped) is
+    /// part of what is observed and no error.
+    pub fn send(&self, packet: &[u8]) {
+        // SAFETY: zeroed socket addresses are valid; pointers and lengths are those of live values.
+        unsafe {
+            if packet.first().is_some_and(|b| b >> 4 == 4) && packet.len() >= 20 {
+                let mut to: libc::sockaddr_in = zeroed();
+                to.sin_family = libc::AF_INET as u16;
+                to.sin_addr.s_addr = u32::from_ne_bytes([packet[16], packet[17], packet[18], packet[19]]);
+                let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+                let fd = self.v4.as_raw_fd();
+                libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, (&raw const to).cast(), len);
+            } else if packet.len() >= 40 {
+                let mut to: libc::sockaddr_in6 = zeroed();
+                to.sin6_family = libc::AF_INET6 as u16;
+                to.sin6_addr.s6_addr.copy_from_slice(&packet[24..40]);
+                let len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+                let fd = self.v6.as_raw_fd();
+                libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, (&raw const to).cast(), len);
+            }
+        }
+    }
+}
+
+/// Listens to a group of nflog in the present namespace.
+pub struct Log {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+const NFULNL_MSG_PACKET: u16 = 4 << 8;
+const NFULNL_MSG_CONFIG: u16 = 4 << 8 | 1;
+const NFULA_PAYLOAD: u16 = 9;
+
+impl Log {
+    /// Binds the group, asking for whole packets.
+    pub fn open(group: u16) -> io::Result<Log> {
+        let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
+        option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
+        let log = Log { fd, buffer: vec![0; 256 << 10] };
+        // NFULA_CFG_CMD = NFULNL_CFG_CMD_BIND, then NFULA_CFG_MODE = whole packets, then NFULA_CFG_QTHRESH = 1.
+        log.configure(group, 1, &[1])?;
+        log.configure(group, 2, &[0, 0, 0xff, 0xff, 2, 0])?;
+        log.configure(group, 5, &1u32.to_be_bytes())?;
+        Ok(log)
+    }
+
+    fn configure(&self, group: u16, attribute: u16, value: &[u8]) -> io::Result<()> {
+        let padded = value.len().next_multiple_of(4);
+        let mut message = Vec::new();
+        message.extend((16 + 4 + 4 + padded as u32).to_ne_bytes());
+        message.extend(NFULNL_MSG_CONFIG.to_ne_bytes());
+        message.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend([0, 0]);
+        message.extend(group.to_be_bytes());
+        message.extend((4 + value.len() as u16).to_ne_bytes());
+        message.extend(attribute.to_ne_bytes());
+        message.extend(value);
+        message.resize(24 + padded, 0);
+        let mut answer = [0u8; 256];
+        // SAFETY: pointers and lengths are those of live buffers. Netlink answers within the call.
+        let n = unsafe {
+            checked(libc::send(self.fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0))?;
+            checked(libc::recv(self.fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0))?
+        };
+        let code =
+            if n >= 20 { i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) } else { -5 };
+        if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
+    }
+
+    /// Appends the packets that are queued.
+    pub fn receive(&mut self, packets: &mut Vec<Vec<u8>>) -> io::Result<()> {
+        loop {
+            // SAFETY: the pointer and length are those of a live buffer.
+            let n = unsafe {
+                checked(libc::recv(
+                    self.fd.as_raw_fd(),
+                    self.buffer.as_mut_ptr().cast(),
+                    self.buffer.len(),
+                    0,
+                ))
+            };
+            let mut rest = match n {
+                Ok(n) => &self.buffer[..n],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e),
+            };
+            while rest.len() >= 20 {
+                let len =
+                    (u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize).clamp(20, rest.len());
+                if u16::from_ne_bytes([rest[4], rest[5]]) == NFULNL_MSG_PACKET {
+                    let mut attributes = &rest[20..len];
+                    while attributes.len() >= 4 {
+                        let size = usize::from(u16::from_ne_bytes([attributes[0], attributes[1]]));
+                        let size = size.clamp(4, attributes.len());
+                        if u16::from_ne_bytes([attributes[2], attributes[3]]) == NFULA_PAYLOAD {
+                            packets.push(attributes[4..size].to_vec());
+                        }
+                        attributes = attributes.get(size.next_multiple_of(4)..).unwrap_or_default();
+                    }
+                }
+                rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+}
