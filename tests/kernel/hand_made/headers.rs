@@ -180,7 +180,6 @@ pub fn all() -> Vec<Scenario> {
             ah spi 512
             ah hdrlength 4
             ah sequence 6
-            ah nexthdr udp
             comp cpi 3
             comp flags 0",
         ),

@@ -60,7 +60,7 @@ pub fn all() -> Vec<Scenario> {
                 dmz().ip4("198.18.200.11", "198.18.64.1").icmp(3, 1, 0).data(&[0; 28]),
                 dmz().ip4("198.18.200.12", "198.18.64.1").fragment(2, false).protocol(17).zeros(16),
                 dmz().ip4("198.18.200.13", "198.18.64.1").udp(1, 9).zeros(1000),
-                dmz().ip6("2001:db8:5::20", "2001:db8:64::1").udp(1, 9).zeros(1400),
+                dmz().ip6("2001:db8:5::20", "2001:db8:64::1").udp(1, 9).zeros(1200),
                 dmz().ip6("2001:db8:5::20", "2001:db8:64::1").icmp6(1, 0, 0).zeros(40),
             ],
         ),
@@ -203,8 +203,7 @@ pub fn all() -> Vec<Scenario> {
                 route add unreachable default table 102\n\
                 route add throw 198.19.200.0/25 table 103\n\
                 route add default via 198.18.5.20 dev dmz table 103\n\
-                rule add to 2001:db8:2::/48 fwmark 1 lookup 100 pref 100\n\
-                route add default via 2001:db8:5::20 dev dmz table 100\n"
+                "
             ),
             "
 table inet t {

@@ -195,9 +195,9 @@ table inet t {
 		quota 10 mbytes used 5 mbytes counter
 		quota name \"enough\" counter
 		quota name \"too-much\" counter
-		quota name \"used\" counter
+		quota name \"started-quota\" counter
 		limit name \"slow\" counter
-		limit name \"bytes\" counter
+		limit name \"by-bytes\" counter
 		counter name \"named\"
 		counter name udp dport map @objects
 		quota name tcp dport map { 1 : \"enough\", 2 : \"too-much\" }
