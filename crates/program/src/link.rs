@@ -28,9 +28,22 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+const CONNTRACK: &str = "there is no connection tracking";
+
+/// Whether the path can run objects of a kind.
+pub fn supported_object(kind: ObjectType) -> Result<(), Unsupported> {
+    let reason = match kind {
+        ObjectType::Counter | ObjectType::Quota | ObjectType::Limit => return Ok(()),
+        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => CONNTRACK,
+        ObjectType::Synproxy => "there is no TCP proxy",
+        ObjectType::SecMark => "there is no security module",
+        ObjectType::Tunnel => "packets carry no tunnel metadata",
+    };
+    Err(Unsupported { expression: "objref", reason })
+}
+
 /// Whether the path can run an expression, whatever it names.
 pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
-    const CONNTRACK: &str = "there is no connection tracking";
     let reason = match expr {
         Expr::Immediate(Immediate { data: ImmediateData::Verdict(Verdict::Queue), .. }) | Expr::Queue(_) => {
             "there are no queue listeners"
@@ -98,8 +111,8 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
 pub trait Names {
     /// A chain.
     fn chain(&self, name: &str) -> Option<ChainIndex>;
-    /// A set or map.
-    fn set(&self, name: &str) -> Option<&LinkedSet>;
+    /// A set or map, with its elements linked.
+    fn set(&self, name: &Arc<str>) -> Result<LinkedSet, LinkReason>;
     /// An object.
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful>;
 }
@@ -244,9 +257,6 @@ fn link_expr(
     nfproto: u8,
     names: &dyn Names,
 ) -> Result<Op, LinkReason> {
-    let set = |name: &Arc<str>| {
-        names.set(name).ok_or_else(|| LinkReason::Unknown { what: "set", name: name.clone() })
-    };
     let addr_len = |v6: bool| if v6 { 16 } else { 4 };
     let no_state = LinkReason::Malformed("the state of an expression is missing");
     Ok(match expr {
@@ -342,7 +352,7 @@ fn link_expr(
             Op::Byteorder { src: slot(x.sreg, x.len)?, dst: slot(x.dreg, x.len)?, len: narrow(x.len)?, size }
         }
         Expr::Lookup(x) => {
-            let set = set(&x.set)?;
+            let set = names.set(&x.set)?;
             let load = match x.dreg {
                 None => Load::Nothing,
                 Some(Register::VERDICT) => Load::Verdict,
@@ -352,10 +362,10 @@ fn link_expr(
                 }
             };
             let (src, key_len) = (slot(x.sreg, set.key_len)?, narrow(set.key_len)?);
-            Op::Lookup { src, key_len, inverse: x.inverse, load, set: set.set.clone() }
+            Op::Lookup { src, key_len, inverse: x.inverse, load, set: set.set }
         }
         Expr::Objref(Objref::Map { sreg, set: name }) => {
-            let set = set(name)?;
+            let set = names.set(name)?;
             Op::ObjectMap {
                 src: slot(*sreg, set.key_len)?,
                 key_len: narrow(set.key_len)?,

@@ -8,6 +8,7 @@
 pub mod change;
 pub mod error;
 mod live;
+pub mod link;
 pub mod model;
 mod places;
 mod references;

@@ -69,9 +69,7 @@ pub(super) fn eval<E: Env>(
         registers.set_word(dst, kind.into());
         return Step::Next;
     }
-    let found = if received_from_loopback(packet, hook, env) {
-        Some(iif)
-    } else if asks_for_itself(source, destination, packet) {
+    let found = if received_from_loopback(packet, hook, env) || asks_for_itself(source, destination, packet) {
         Some(iif)
     } else {
         env.fib_interface(&query)

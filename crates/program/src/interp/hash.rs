@@ -55,7 +55,7 @@ fn words(block: &[u8; 12]) -> [u32; 3] {
 /// Scales a 32-bit number to 0 up to `modulus` (`reciprocal_scale()` of `include/linux/kernel.h`).
 #[inline]
 pub fn reciprocal_scale(value: u32, modulus: u32) -> u32 {
-    (u64::from(value) * u64::from(modulus) >> 32) as u32
+    ((u64::from(value) * u64::from(modulus)) >> 32) as u32
 }
 
 /// A hash that both directions of a flow share: [`jhash`] over transport protocol, addresses and ports, of each pair the

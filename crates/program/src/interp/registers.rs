@@ -62,7 +62,7 @@ impl Registers {
     pub fn set(&mut self, slot: u8, bytes: &[u8]) {
         let at = Self::at(slot);
         let end = (at + bytes.len()).min(64);
-        if end % 4 != 0 {
+        if !end.is_multiple_of(4) {
             self.set_word((end / 4) as u8, 0);
         }
         self.0[at..end].copy_from_slice(&bytes[..end - at]);

@@ -1,0 +1,269 @@
+//! From a generation to the image that packets run through.
+//!
+//! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run is refused with its
+//! place; [`penstock_program::link::supported`] tells it of one expression before anything is committed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::image::*;
+use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict};
+use penstock_program::{Data, State};
+
+use crate::model::*;
+
+/// A generation, ready to run.
+#[derive(Debug, Default)]
+pub struct Linked {
+    /// [`Generation::id`].
+    pub generation: u32,
+    /// Its programs.
+    pub image: Image,
+    /// Its base chains, in order of tables and chains.
+    pub bases: Vec<LinkedBase>,
+    /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
+    /// was made from, so an address stands for one set only.
+    sets: HashMap<usize, (Arc<Set>, LinkedSet)>,
+}
+
+/// A base chain and where it is registered.
+#[derive(Clone, Debug)]
+pub struct LinkedBase {
+    /// Its programs in the image.
+    pub chain: ChainIndex,
+    /// The table's family.
+    pub family: Family,
+    /// Hook, priority, devices, policy, order of registration.
+    pub base: BaseChain,
+}
+
+/// What in a table cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A chain as such.
+    Chain(Arc<str>),
+    /// An expression of a rule.
+    Rule {
+        /// Its chain.
+        chain: Arc<str>,
+        /// Its handle.
+        handle: u64,
+        /// Number of the expression, from 0.
+        expression: usize,
+        /// [`Expr::name`].
+        name: &'static str,
+    },
+}
+
+/// Why a generation cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkError {
+    /// The table's family.
+    pub family: Family,
+    /// The table.
+    pub table: Arc<str>,
+    /// Where in the table.
+    pub place: Place,
+    /// Why.
+    pub reason: LinkReason,
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self.family {
+            Family::Inet => "inet",
+            Family::Ip => "ip",
+            Family::Arp => "arp",
+            Family::Netdev => "netdev",
+            Family::Bridge => "bridge",
+            Family::Ip6 => "ip6",
+        };
+        write!(f, "table {family} {} ", self.table)?;
+        match &self.place {
+            Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
+            Place::Rule { chain, handle, expression, name } => {
+                write!(f, "chain {chain} rule handle {handle}, expression {expression} ({name}): {}", self.reason)
+            }
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+impl Linked {
+    /// Links a generation.
+    pub fn new(generation: &Generation) -> Result<Self, LinkError> {
+        Linked::default().next(generation)
+    }
+
+    /// Links the generation that follows this one; sets that did not change are taken over.
+    pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
+        let mut linked = Linked { generation: generation.id, ..Linked::default() };
+        for table in generation.tables.iter().filter(|t| !t.dormant) {
+            link_table(table, self, &mut linked)?;
+        }
+        Ok(linked)
+    }
+}
+
+fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
+    let image = &mut linked.image;
+    let nfproto = table.family as u8;
+    let index = TableIndex(image.tables.len() as u32);
+    image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
+    let first = image.chains.len();
+    let chains = (first..).zip(&table.chains).map(|(i, chain)| (&*chain.name, ChainIndex(i as u32))).collect();
+    let resolver = Resolver {
+        table,
+        before,
+        chains,
+        objects: table.objects.iter().filter_map(|o| Some(((o.value.kind(), &*o.name), object(o)?))).collect(),
+        sets: RefCell::default(),
+    };
+    let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };
+    for (i, chain) in (first..).zip(&table.chains) {
+        let at = ChainIndex(i as u32);
+        let first = image.rules.len() as u32;
+        for rule in &chain.rules {
+            let first = image.ops.len() as u32;
+            link_rule(&rule.exprs, &rule.states, nfproto, &resolver, &mut image.ops).map_err(|e| {
+                let name = rule.exprs.get(e.expression).map_or("", Expr::name);
+                let (chain, handle) = (chain.name.clone(), rule.handle);
+                error(Place::Rule { chain, handle, expression: e.expression, name }, e.reason)
+            })?;
+            image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
+            image.rule_names.push(RuleName { chain: at, handle: rule.handle });
+        }
+        image.chains.push(LinkedChain {
+            table: index,
+            name: chain.name.clone(),
+            handle: chain.handle,
+            first,
+            end: image.rules.len() as u32,
+            policy_accept: chain.base.as_ref().map(|b| b.policy_accept),
+        });
+        if let Some(base) = &chain.base {
+            if base.kind == ChainType::Nat {
+                let reason = "there is no connection tracking";
+                let reason = LinkReason::Unsupported(Unsupported { expression: "chain type nat", reason });
+                return Err(error(Place::Chain(chain.name.clone()), reason));
+            }
+            linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
+        }
+    }
+    for (set, lookup) in resolver.sets.into_inner().into_values() {
+        if matches!(set.data, None | Some(MapData::Value { .. })) {
+            linked.sets.insert(address(&set), (set, lookup));
+        }
+    }
+    Ok(())
+}
+
+/// The names of one table.
+struct Resolver<'a> {
+    table: &'a Table,
+    before: &'a Linked,
+    chains: HashMap<&'a str, ChainIndex>,
+    objects: HashMap<(ObjectType, &'a str), Stateful>,
+    /// Sets as far as rules have asked for them.
+    sets: RefCell<HashMap<Arc<str>, (Arc<Set>, LinkedSet)>>,
+}
+
+impl Names for Resolver<'_> {
+    fn chain(&self, name: &str) -> Option<ChainIndex> {
+        self.chains.get(name).copied()
+    }
+
+    fn set(&self, name: &Arc<str>) -> Result<LinkedSet, LinkReason> {
+        if let Some((_, linked)) = self.sets.borrow().get(name) {
+            return Ok(linked.clone());
+        }
+        let set = self.table.sets.iter().find(|s| s.name == *name);
+        let set = set.ok_or_else(|| LinkReason::Unknown { what: "set", name: name.clone() })?;
+        let linked = match self.before.sets.get(&address(set)) {
+            Some((_, linked)) => linked.clone(),
+            None => self.link_set(set)?,
+        };
+        self.sets.borrow_mut().insert(name.clone(), (set.clone(), linked.clone()));
+        Ok(linked)
+    }
+
+    fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful> {
+        self.objects.get(&(kind, name))
+    }
+}
+
+impl Resolver<'_> {
+    fn link_set(&self, set: &Set) -> Result<LinkedSet, LinkReason> {
+        let mut refused = None;
+        let elements = set.elements.map_values(|value| {
+            self.link_value(set, value).unwrap_or_else(|reason| {
+                refused.get_or_insert(reason);
+                LinkedValue { data: LinkedData::None, statements: Box::default() }
+            })
+        });
+        if let Some(reason) = refused {
+            return Err(reason);
+        }
+        let value_len = match set.data {
+            Some(MapData::Value { len }) => Some(len),
+            None | Some(MapData::Verdict | MapData::Object(_)) => None,
+        };
+        Ok(LinkedSet { set: Arc::new(elements), key_len: set.description.key_len as u32, value_len })
+    }
+
+    fn link_value(&self, set: &Set, value: &ElementValue) -> Result<LinkedValue, LinkReason> {
+        let data = match (&value.data, set.data) {
+            (None, _) => LinkedData::None,
+            (Some(ElementData::Value(data)), _) => LinkedData::from_bytes(Data::bytes(data)),
+            (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
+            (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
+                Some(object) => LinkedData::Object(object.clone()),
+                None => {
+                    penstock_program::link::supported_object(kind).map_err(LinkReason::Unsupported)?;
+                    return Err(LinkReason::Unknown { what: "object", name: name.clone() });
+                }
+            },
+            (Some(ElementData::Object(_)), _) => return Err(LinkReason::Malformed("an object in a map of values")),
+        };
+        let statements = statements(&value.exprs, &value.states)?;
+        Ok(LinkedValue { data, statements })
+    }
+}
+
+fn address(set: &Arc<Set>) -> usize {
+    Arc::as_ptr(set) as usize
+}
+
+/// The statements of an element.
+fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, LinkReason> {
+    let mut states = states.iter();
+    let mut linked = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        penstock_program::link::supported(expr).map_err(LinkReason::Unsupported)?;
+        let state = if expr.is_stateful() { states.next() } else { None };
+        let state = state.ok_or(LinkReason::Malformed("the state of a statement is missing"))?;
+        let statement = link_stateful(expr, state)?;
+        linked.push(statement.ok_or(LinkReason::Malformed("a statement that elements cannot have"))?);
+    }
+    Ok(linked.into())
+}
+
+/// An object that rules can run; `None` for those that the path has no use for yet.
+fn object(object: &Object) -> Option<Stateful> {
+    let state = object.state.as_ref()?;
+    let expr = match &object.value {
+        ObjectValue::Counter(c) => Expr::Counter(c.clone()),
+        ObjectValue::Quota(q) => Expr::Quota(q.clone()),
+        ObjectValue::Limit(l) => Expr::Limit(l.clone()),
+        ObjectValue::CtHelper { .. }
+        | ObjectValue::CtTimeout { .. }
+        | ObjectValue::CtExpect { .. }
+        | ObjectValue::Synproxy(_)
+        | ObjectValue::SecMark(_) => return None,
+    };
+    link_stateful(&expr, state).ok().flatten()
+}
