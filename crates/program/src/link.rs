@@ -34,7 +34,9 @@ const CONNTRACK: &str = "there is no connection tracking";
 pub fn supported_object(kind: ObjectType) -> Result<(), Unsupported> {
     let reason = match kind {
         ObjectType::Counter | ObjectType::Quota | ObjectType::Limit => return Ok(()),
-        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => CONNTRACK,
+        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => {
+            CONNTRACK
+        }
         ObjectType::Synproxy => "there is no TCP proxy",
         ObjectType::SecMark => "there is no security module",
         ObjectType::Tunnel => "packets carry no tunnel metadata",

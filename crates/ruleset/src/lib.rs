@@ -7,8 +7,8 @@
 
 pub mod change;
 pub mod error;
-mod live;
 pub mod link;
+mod live;
 pub mod model;
 mod places;
 mod references;

@@ -26,8 +26,10 @@ pub struct Linked {
     pub bases: Vec<LinkedBase>,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
-    sets: HashMap<usize, (Arc<Set>, LinkedSet)>,
+    sets: HashMap<usize, SetAndLinked>,
 }
+
+type SetAndLinked = (Arc<Set>, LinkedSet);
 
 /// A base chain and where it is registered.
 #[derive(Clone, Debug)]
@@ -85,7 +87,11 @@ impl fmt::Display for LinkError {
         match &self.place {
             Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
             Place::Rule { chain, handle, expression, name } => {
-                write!(f, "chain {chain} rule handle {handle}, expression {expression} ({name}): {}", self.reason)
+                write!(
+                    f,
+                    "chain {chain} rule handle {handle}, expression {expression} ({name}): {}",
+                    self.reason
+                )
             }
         }
     }
@@ -115,14 +121,15 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
     let first = image.chains.len();
-    let chains = (first..).zip(&table.chains).map(|(i, chain)| (&*chain.name, ChainIndex(i as u32))).collect();
-    let resolver = Resolver {
-        table,
-        before,
-        chains,
-        objects: table.objects.iter().filter_map(|o| Some(((o.value.kind(), &*o.name), object(o)?))).collect(),
-        sets: RefCell::default(),
-    };
+    let chains =
+        (first..).zip(&table.chains).map(|(i, chain)| (&*chain.name, ChainIndex(i as u32))).collect();
+    let mut objects: HashMap<_, Vec<_>> = HashMap::new();
+    for object in &table.objects {
+        if let Some(linked) = link_object(object) {
+            objects.entry(&*object.name).or_default().push((object.value.kind(), linked));
+        }
+    }
+    let resolver = Resolver { table, before, chains, objects, sets: RefCell::default() };
     let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };
     for (i, chain) in (first..).zip(&table.chains) {
         let at = ChainIndex(i as u32);
@@ -167,9 +174,9 @@ struct Resolver<'a> {
     table: &'a Table,
     before: &'a Linked,
     chains: HashMap<&'a str, ChainIndex>,
-    objects: HashMap<(ObjectType, &'a str), Stateful>,
+    objects: HashMap<&'a str, Vec<(ObjectType, Stateful)>>,
     /// Sets as far as rules have asked for them.
-    sets: RefCell<HashMap<Arc<str>, (Arc<Set>, LinkedSet)>>,
+    sets: RefCell<HashMap<Arc<str>, SetAndLinked>>,
 }
 
 impl Names for Resolver<'_> {
@@ -192,7 +199,7 @@ impl Names for Resolver<'_> {
     }
 
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful> {
-        self.objects.get(&(kind, name))
+        self.objects.get(name)?.iter().find(|(k, _)| *k == kind).map(|(_, object)| object)
     }
 }
 
@@ -227,7 +234,9 @@ impl Resolver<'_> {
                     return Err(LinkReason::Unknown { what: "object", name: name.clone() });
                 }
             },
-            (Some(ElementData::Object(_)), _) => return Err(LinkReason::Malformed("an object in a map of values")),
+            (Some(ElementData::Object(_)), _) => {
+                return Err(LinkReason::Malformed("an object in a map of values"));
+            }
         };
         let statements = statements(&value.exprs, &value.states)?;
         Ok(LinkedValue { data, statements })
@@ -253,17 +262,6 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
 }
 
 /// An object that rules can run; `None` for those that the path has no use for yet.
-fn object(object: &Object) -> Option<Stateful> {
-    let state = object.state.as_ref()?;
-    let expr = match &object.value {
-        ObjectValue::Counter(c) => Expr::Counter(c.clone()),
-        ObjectValue::Quota(q) => Expr::Quota(q.clone()),
-        ObjectValue::Limit(l) => Expr::Limit(l.clone()),
-        ObjectValue::CtHelper { .. }
-        | ObjectValue::CtTimeout { .. }
-        | ObjectValue::CtExpect { .. }
-        | ObjectValue::Synproxy(_)
-        | ObjectValue::SecMark(_) => return None,
-    };
-    link_stateful(&expr, state).ok().flatten()
+fn link_object(object: &Object) -> Option<Stateful> {
+    link_stateful(&object.value.as_expr()?, object.state.as_ref()?).ok().flatten()
 }

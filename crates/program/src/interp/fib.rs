@@ -69,12 +69,13 @@ pub(super) fn eval<E: Env>(
         registers.set_word(dst, kind.into());
         return Step::Next;
     }
-    let found = if received_from_loopback(packet, hook, env) || asks_for_itself(source, destination, packet) {
-        Some(iif)
-    } else {
-        env.fib_interface(&query)
-    }
-    .filter(|index| *index != 0);
+    let found =
+        if received_from_loopback(packet, hook, env) || asks_for_itself(source, destination, packet) {
+            Some(iif)
+        } else {
+            env.fib_interface(&query)
+        }
+        .filter(|index| *index != 0);
     match result {
         _ if has(FIB_PRESENT) => registers.set_u8(dst, found.is_some().into()),
         FibResult::Oif => registers.set_word(dst, found.unwrap_or(0)),
