@@ -272,6 +272,34 @@ mod tests {
     }
 
     #[test]
+    fn short_loads_see_into_later_fragments() {
+        let v4 = link() / Ipv4::new(A4, B4).fragment(3, true) / Udp::new(0x1234, 2);
+        let v6 =
+            link() / Ipv6::new(A6, B6) / Fragment::new(2, false, 1).next_header(17) / payload(b"rest of it");
+        for (frame, len, offset, at_network, at_link) in [
+            (&v4, 2, 0, Some(0x12), Some(0x12)),
+            (&v4, 4, 4, Some(0x12), Some(0x12)),
+            (&v4, 2, 1, None, None),
+            (&v4, 4, 2, None, None),
+            (&v4, 3, 0, None, None),
+            (&v4, 8, 0, None, None),
+            (&v6, 1, 3, Some(0x60), Some(0x02)),
+            (&v6, 16, 0, None, None),
+        ] {
+            let mut p = received(frame.clone());
+            p.find_transport_checked();
+            assert_eq!(p.transport_bytes(), None);
+            let first = |p: &Packet| p.transport_bytes_for_load(len, offset).map(|b| b[0]);
+            assert_eq!(first(&p), at_network, "{len} bytes at {offset}");
+            p.data_at_link();
+            assert_eq!(first(&p), at_link, "{len} bytes at {offset}");
+        }
+        let mut whole = received(link() / Ipv4::new(A4, B4) / Udp::new(0x1234, 2));
+        whole.find_transport();
+        assert_eq!(whole.transport_bytes_for_load(3, 1), whole.transport_bytes());
+    }
+
+    #[test]
     fn inner_data_starts_behind_the_transport_header() {
         let v4 = || link() / Ipv4::new(A4, B4);
         let fragment = || link() / Ipv4::new(A4, B4).fragment(1, false);

@@ -181,7 +181,7 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::LoadNetwork { dst, len, offset } => {
             Step::found(payload::load(packet.network(), *offset, *len, *dst, registers))
         }
-        Op::LoadTransport { dst, len, offset } => match packet.transport_bytes() {
+        Op::LoadTransport { dst, len, offset } => match packet.transport_bytes_for_load(*len, *offset) {
             Some(bytes) => Step::found(payload::load(bytes, *offset, *len, *dst, registers)),
             None => Step::Break,
         },
