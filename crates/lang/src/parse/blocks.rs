@@ -1,0 +1,321 @@
+//! Tables, chains and flowtables in braces.
+
+use penstock_ruleset::model::{ChainType, Hook};
+
+use super::{Item, Parsed, Parser};
+use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBlock, TableBlock};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
+use crate::datatype::{DataType, Type};
+use crate::lex::Tok;
+use crate::source::Loc;
+
+/// `NFT_TABLE_F_*`.
+const TABLE_FLAGS: [(&str, u32); 3] = [("dormant", 1), ("owner", 2), ("persist", 4)];
+
+/// `NFT_CHAIN_HW_OFFLOAD`.
+const CHAIN_OFFLOAD: u32 = 2;
+
+/// `NFT_FLOWTABLE_*`.
+const FLOWTABLE_OFFLOAD: u32 = 1;
+const FLOWTABLE_COUNTER: u32 = 2;
+
+impl Parser<'_> {
+    pub(super) fn table_block(&mut self, table: &mut TableBlock) -> Parsed<()> {
+        self.block(|p| p.table_item(table))
+    }
+
+    fn table_item(&mut self, table: &mut TableBlock) -> Parsed<Item> {
+        let start = self.here();
+        match self.word() {
+            "chain" => {
+                self.take();
+                let name = self.identifier()?;
+                let mut chain = ChainBlock::default();
+                if self.tok() != Tok::LeftBrace {
+                    return self.unexpected(&["'{'"]);
+                }
+                self.chain_block(&mut chain)?;
+                table.chains.push((name, chain));
+            }
+            "set" | "map" => {
+                let map = self.at("map");
+                self.take();
+                let name = self.identifier()?;
+                let set = self.set_block(map, start)?;
+                table.sets.push((name, set));
+            }
+            "flowtable" => {
+                self.take();
+                let name = self.identifier()?;
+                let mut flowtable = FlowtableBlock::default();
+                if self.tok() != Tok::LeftBrace {
+                    return self.unexpected(&["'{'"]);
+                }
+                self.flowtable_block(&mut flowtable)?;
+                table.flowtables.push((name, flowtable));
+            }
+            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+                let kind = self.object_type()?;
+                let name = self.identifier()?;
+                let object = self.object(kind, start, true)?;
+                table.objects.push((name, object));
+            }
+            "flags" => {
+                self.take();
+                loop {
+                    let name = self.identifier()?;
+                    match TABLE_FLAGS.iter().find(|(word, _)| *word == &*name.text) {
+                        Some((_, flag)) => table.flags |= flag,
+                        None => return self.error(name.loc, format!("unknown table option {}", name.text)),
+                    }
+                    if !self.eat_tok(Tok::Comma) {
+                        break;
+                    }
+                }
+            }
+            "comment" => {
+                let comment = self.comment()?;
+                if table.comment.replace(comment).is_some() {
+                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                }
+            }
+            _ => return self.unexpected(&[]),
+        }
+        Ok(Item::Read)
+    }
+
+    pub(super) fn chain_block(&mut self, chain: &mut ChainBlock) -> Parsed<()> {
+        self.block(|p| p.chain_item(chain))
+    }
+
+    fn chain_item(&mut self, chain: &mut ChainBlock) -> Parsed<Item> {
+        let start = self.here();
+        match self.word() {
+            "type" => chain.hook = Some(self.hook_spec()?),
+            "policy" => {
+                self.take();
+                let policy = self.policy()?;
+                if chain.policy.replace(policy).is_some() {
+                    let loc = self.since(start);
+                    return self
+                        .error(loc, "you cannot set chain policy twice");
+                }
+            }
+            "flags" => {
+                self.take();
+                self.need("offload")?;
+                chain.flags |= CHAIN_OFFLOAD;
+            }
+            "devices" => {
+                self.take();
+                self.need_tok(Tok::Assign)?;
+                chain.devices = Some(self.device_list()?);
+            }
+            "comment" => {
+                let comment = self.comment()?;
+                if chain.comment.replace(comment).is_some() {
+                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                }
+            }
+            _ => chain.rules.push(self.rule()?),
+        }
+        Ok(Item::Read)
+    }
+
+    /// `{ rule; rule … }` behind `jump` and `goto`.
+    pub(super) fn implicit_chain(&mut self) -> Parsed<RuleBlock> {
+        let start = self.here();
+        let mut rules = Vec::new();
+        self.block(|p| {
+            rules.push(p.rule()?);
+            Ok(Item::Read)
+        })?;
+        Ok(RuleBlock { rules, loc: self.since(start), ..RuleBlock::default() })
+    }
+
+    /// `type T hook H [device D] priority P`
+    fn hook_spec(&mut self) -> Parsed<HookSpec> {
+        let start = self.take().loc;
+        let type_name = self.identifier()?;
+        let kind = match &*type_name.text {
+            "filter" => ChainType::Filter,
+            "nat" => ChainType::Nat,
+            "route" => ChainType::Route,
+            _ => return self.error(type_name.loc, "unknown chain type"),
+        };
+        self.need("hook")?;
+        let hook_name = self.identifier()?;
+        let hook = self.hook(&hook_name.text, hook_name.loc)?;
+        let devices = match self.word() {
+            "device" => {
+                self.take();
+                if self.tok() == Tok::Dollar {
+                    Some(self.variable()?)
+                } else {
+                    let token = self.peek();
+                    if !self.is_string(token) {
+                        return self.unexpected(&[
+                            "string",
+                            "quoted string",
+                            "string with a trailing asterisk",
+                            "'$'",
+                        ]);
+                    }
+                    let name = self.string()?;
+                    Some(Self::symbol(name.text, name.loc))
+                }
+            }
+            "devices" => {
+                self.take();
+                self.need_tok(Tok::Assign)?;
+                Some(self.device_list()?)
+            }
+            "priority" => None,
+            _ => return self.unexpected(&["device", "devices", "priority"]),
+        };
+        let priority = self.priority()?;
+        Ok(HookSpec {
+            kind,
+            type_loc: type_name.loc,
+            hook,
+            hook_loc: hook_name.loc,
+            priority,
+            devices,
+            loc: self.since(start),
+        })
+    }
+
+    fn hook(&mut self, name: &str, loc: Loc) -> Parsed<Hook> {
+        match name {
+            "ingress" => Ok(Hook::Ingress),
+            "prerouting" => Ok(Hook::Prerouting),
+            "input" => Ok(Hook::Input),
+            "forward" => Ok(Hook::Forward),
+            "output" => Ok(Hook::Output),
+            "postrouting" => Ok(Hook::Postrouting),
+            "egress" => Ok(Hook::Egress),
+            _ => self.error(loc, "unknown chain hook"),
+        }
+    }
+
+    /// `priority N`, `priority -N`, `priority name`, `priority name + N`, `priority $v`
+    fn priority(&mut self) -> Parsed<PrioritySpec> {
+        self.need("priority")?;
+        let start = self.here();
+        let zero = |loc| Expr::typed(ExprKind::Value(0), loc, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+        let (expr, offset) = match self.tok() {
+            Tok::Num(_) => {
+                let n = self.number_as::<u32>()?;
+                (zero(start), n as i32)
+            }
+            Tok::Dash => {
+                self.take();
+                let n = self.number_as::<u32>()?;
+                (zero(start), (n as i32).wrapping_neg())
+            }
+            Tok::Dollar => (self.variable()?, 0),
+            Tok::Word => {
+                let name = match self.word() {
+                    // Reserved elsewhere, a priority here.
+                    "dstnat" | "srcnat" => self.identifier()?,
+                    _ => self.identifier()?,
+                };
+                let sign = match self.tok() {
+                    Tok::Plus => 1,
+                    Tok::Dash => -1,
+                    _ => 0,
+                };
+                let mut offset = 0;
+                if sign != 0 {
+                    self.take();
+                    let n = self.number_as::<u32>()?;
+                    offset = (n as i32).wrapping_mul(sign);
+                }
+                (Self::symbol(name.text, name.loc), offset)
+            }
+            _ => return self.unexpected(&["string", "number", "-", "'$'"]),
+        };
+        Ok(PrioritySpec { expr, offset, loc: self.since(start) })
+    }
+
+    fn policy(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let verdict = match self.word() {
+            "accept" => VerdictExpr::Accept,
+            "drop" => VerdictExpr::Drop,
+            _ if self.tok() == Tok::Dollar => return self.variable(),
+            _ => return self.unexpected(&["accept", "drop", "'$'"]),
+        };
+        self.take();
+        Ok(Expr::new(ExprKind::Verdict(verdict), start))
+    }
+
+    pub(super) fn flowtable_block(&mut self, flowtable: &mut FlowtableBlock) -> Parsed<()> {
+        self.block(|p| p.flowtable_item(flowtable))
+    }
+
+    fn flowtable_item(&mut self, flowtable: &mut FlowtableBlock) -> Parsed<Item> {
+        match self.word() {
+            "hook" => {
+                self.take();
+                let name = self.identifier()?;
+                flowtable.hook = Some(self.hook(&name.text, name.loc)?);
+                flowtable.priority = Some(self.priority()?);
+            }
+            "devices" => {
+                self.take();
+                self.need_tok(Tok::Assign)?;
+                flowtable.devices = Some(self.device_list()?);
+            }
+            "counter" => {
+                self.take();
+                flowtable.flags |= FLOWTABLE_COUNTER;
+            }
+            "flags" => {
+                self.take();
+                self.need("offload")?;
+                flowtable.flags |= FLOWTABLE_OFFLOAD;
+            }
+            _ => return self.unexpected(&[]),
+        }
+        Ok(Item::Read)
+    }
+
+    /// `{ eth0, "eth1", $lan }` or `$devices`
+    fn device_list(&mut self) -> Parsed<Expr> {
+        if self.tok() == Tok::Dollar {
+            return self.variable();
+        }
+        let start = self.here();
+        if self.tok() != Tok::LeftBrace {
+            return self.unexpected(&["'{'", "'$'"]);
+        }
+        self.take();
+        let mut elements = Vec::new();
+        loop {
+            self.skip_newlines();
+            let token = self.peek();
+            match token.tok {
+                Tok::RightBrace => {
+                    if elements.is_empty() {
+                        return self.unexpected(&[]);
+                    }
+                    break;
+                }
+                Tok::Dollar => elements.push(self.variable()?),
+                _ if self.is_string(token) => {
+                    let name = self.string()?;
+                    elements.push(Self::symbol(name.text, name.loc));
+                }
+                _ => return self.unexpected(&[]),
+            }
+            self.skip_newlines();
+            if !self.eat_tok(Tok::Comma) {
+                break;
+            }
+        }
+        self.need_tok(Tok::RightBrace)?;
+        let flags = SetExprFlags::default();
+        Ok(Expr::new(ExprKind::Set { elements, flags }, self.since(start)))
+    }
+}

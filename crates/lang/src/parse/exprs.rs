@@ -1,0 +1,437 @@
+//! Operators: the left and right sides of matches, and arguments of statements.
+//!
+//! The grammar has three flavours of expression. A left side ([`Side::Left`]) may be made of header fields, meta
+//! keys and the like; a right side of constants only; the argument of a statement of both.
+
+use super::sets::Maps;
+use super::{Parsed, Parser};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, SetExprFlags, SymbolKind, VerdictExpr};
+use crate::datatype::{DataType, Type};
+use crate::lex::Tok;
+use crate::source::Loc;
+
+/// Which flavour of expression is read.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Side {
+    Left,
+    Right,
+    Argument,
+}
+
+impl Side {
+    /// Flavour of what stands right of an operator.
+    fn operand(self) -> Side {
+        if self == Side::Argument { Side::Argument } else { Side::Right }
+    }
+}
+
+/// Binary operators, the loosest first.
+const LEVELS: [&[(Tok, BinOp)]; 4] = [
+    &[(Tok::Pipe, BinOp::Or)],
+    &[(Tok::Caret, BinOp::Xor)],
+    &[(Tok::Ampersand, BinOp::And)],
+    &[(Tok::Lshift, BinOp::Lshift), (Tok::Rshift, BinOp::Rshift)],
+];
+
+/// Words that stand for a constant of a right side although they are reserved.
+fn is_constant_word(word: &str) -> bool {
+    is_symbol_keyword(word)
+        || matches!(
+            word,
+            "tcp" | "udp" | "udplite" | "esp" | "ah" | "icmp" | "igmp" | "icmpv6" | "comp" | "dccp" | "sctp"
+                | "redirect"
+        )
+}
+
+/// Reserved words that are symbols wherever a constant may stand (nft's `keyword_expr`).
+fn is_symbol_keyword(word: &str) -> bool {
+    matches!(word, "ether" | "ip" | "ip6" | "vlan" | "arp" | "dnat" | "snat" | "ecn" | "reset")
+}
+
+impl Parser<'_> {
+    // Operators.
+
+    fn basic(&mut self, side: Side) -> Parsed<Expr> {
+        self.binary(side, 0)
+    }
+
+    fn binary(&mut self, side: Side, level: usize) -> Parsed<Expr> {
+        let Some(operators) = LEVELS.get(level) else { return self.operand(side) };
+        let start = self.here();
+        let mut left = self.binary(side, level + 1)?;
+        let mut count = 0;
+        loop {
+            let tok = self.tok();
+            let Some((_, op)) = operators.iter().find(|(t, _)| *t == tok) else { return Ok(left) };
+            // Each one nests the tree a level deeper.
+            count += 1;
+            if self.depth + count >= super::MAX_DEPTH {
+                let loc = self.here();
+                return self.error(loc, "memory exhausted");
+            }
+            self.take();
+            let right = self.binary(side.operand(), level + 1)?;
+            let kind = ExprKind::Binop { op: *op, left: Box::new(left), right: Box::new(right) };
+            left = Expr::new(kind, self.since(start));
+        }
+    }
+
+    fn operand(&mut self, side: Side) -> Parsed<Expr> {
+        if self.tok() == Tok::LeftParen {
+            self.take();
+            let expr = self.deeper(|p| p.basic(side))?;
+            self.need_tok(Tok::RightParen)?;
+            return Ok(expr);
+        }
+        match side {
+            Side::Left => self.primary(),
+            Side::Right => self.constant(),
+            Side::Argument => {
+                if self.argument_is_symbol() {
+                    return self.constant();
+                }
+                match self.boolean() {
+                    Some(expr) => Ok(expr),
+                    None => self.primary(),
+                }
+            }
+        }
+    }
+
+    /// `ip` alone is a symbol in `meta protocol set ip`, and a header in `ip saddr`.
+    fn argument_is_symbol(&mut self) -> bool {
+        if !is_symbol_keyword(self.word()) {
+            return false;
+        }
+        if matches!(self.word(), "dnat" | "snat" | "ecn" | "reset") {
+            return true;
+        }
+        let header = crate::proto::find(self.word());
+        let second = self.second_word();
+        second != "option" && !header.is_some_and(|h| h.template(second).is_some())
+    }
+
+    fn boolean(&mut self) -> Option<Expr> {
+        let value = match self.word() {
+            "exists" => 1,
+            "missing" => 0,
+            _ => return None,
+        };
+        let loc = self.take().loc;
+        let dtype = Type::Base(DataType::Boolean);
+        let mut expr = Expr::typed(ExprKind::Value(value), loc, dtype, ByteOrder::Host, 1);
+        expr.constant = true;
+        expr.singleton = true;
+        Some(expr)
+    }
+
+    /// A symbol, number or variable of a right side.
+    fn constant(&mut self) -> Parsed<Expr> {
+        if let Some(expr) = self.boolean() {
+            return Ok(expr);
+        }
+        if is_constant_word(self.word()) {
+            let token = self.take();
+            let text = self.inputs.slice(token.loc);
+            return Ok(Self::symbol(text, token.loc));
+        }
+        self.symbol_or_number()
+    }
+
+    /// Whether a right side can start here.
+    fn at_constant(&mut self) -> bool {
+        let token = self.peek();
+        match token.tok {
+            Tok::Num(_) | Tok::Dollar | Tok::LeftParen => true,
+            Tok::Word => {
+                let word = self.inputs.slice(token.loc);
+                !super::words::is_reserved(word) || is_constant_word(word) || matches!(word, "exists" | "missing")
+            }
+            _ => self.is_string(token),
+        }
+    }
+
+    pub(super) fn symbol_or_number(&mut self) -> Parsed<Expr> {
+        let token = self.peek();
+        match token.tok {
+            Tok::Num(n) => {
+                self.take();
+                let text = self.inputs.slice(token.loc);
+                // Symbols are decimal, however they were written.
+                let decimal = !text.starts_with('0') || text.len() == 1;
+                Ok(if decimal { Self::symbol(text, token.loc) } else { Self::symbol(n.to_string(), token.loc) })
+            }
+            Tok::Dollar => self.variable(),
+            _ if self.is_string(token) => {
+                self.take();
+                let text = self.text(token);
+                Ok(Self::symbol(text, token.loc))
+            }
+            _ => self.unexpected(&[]),
+        }
+    }
+
+    // Left sides.
+
+    /// `a . b`, left flavour.
+    pub(super) fn lhs_concat(&mut self) -> Parsed<Expr> {
+        self.concat_of(Side::Left)
+    }
+
+    fn concat_of(&mut self, side: Side) -> Parsed<Expr> {
+        let start = self.here();
+        let first = self.basic(side)?;
+        self.concat_more(first, start, |p| p.basic(side))
+    }
+
+    fn concat_more(
+        &mut self,
+        first: Expr,
+        start: Loc,
+        mut part: impl FnMut(&mut Self) -> Parsed<Expr>,
+    ) -> Parsed<Expr> {
+        if self.tok() != Tok::Dot {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.eat_tok(Tok::Dot) {
+            parts.push(part(self)?);
+        }
+        Ok(Expr::new(ExprKind::Concat(parts), self.since(start)))
+    }
+
+    /// Left side of a match: a concatenation, a map of one, or a set.
+    pub(super) fn lhs(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        if self.tok() == Tok::LeftBrace {
+            return self.set_expr(Maps::Any);
+        }
+        let key = self.lhs_concat()?;
+        if !self.eat("map") {
+            return Ok(key);
+        }
+        let mappings = self.rhs()?;
+        let kind = ExprKind::Map { key: Box::new(key), mappings: Box::new(mappings) };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    // Right sides.
+
+    /// `basic`, `basic/N`, `basic-basic`
+    fn rhs_part(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let first = self.basic(Side::Right)?;
+        self.prefix_or_range(first, start, Side::Right)
+    }
+
+    fn prefix_or_range(&mut self, first: Expr, start: Loc, side: Side) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::Slash => {
+                self.take();
+                let len = self.number_as()?;
+                Ok(Expr::new(ExprKind::Prefix { base: Box::new(first), len }, self.since(start)))
+            }
+            Tok::Dash => {
+                self.take();
+                let right = self.basic(side)?;
+                let kind = ExprKind::Range { left: Box::new(first), right: Box::new(right) };
+                Ok(Expr::new(kind, self.since(start)))
+            }
+            _ => Ok(first),
+        }
+    }
+
+    /// Prefixes, ranges and constants joined by dots.
+    pub(super) fn rhs_concat(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let first = self.rhs_part()?;
+        self.concat_more(first, start, Self::rhs_part)
+    }
+
+    /// A right side: constants, a set, `@set`.
+    pub(super) fn rhs(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::LeftBrace => self.set_expr(Maps::Any),
+            Tok::At => self.set_name(),
+            _ => self.rhs_concat(),
+        }
+    }
+
+    /// `@name`
+    fn set_name(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        self.need_tok(Tok::At)?;
+        let name = self.identifier()?;
+        let kind = ExprKind::Symbol { kind: SymbolKind::Set, text: name.text };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    /// `@name` or a variable that stands for a set.
+    pub(super) fn set_ref(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::At => self.set_name(),
+            Tok::Dollar => self.variable(),
+            _ => self.unexpected(&["@", "'$'"]),
+        }
+    }
+
+    /// `a, b, c` behind its first part.
+    fn list_more(&mut self, first: Expr, start: Loc, side: Side) -> Parsed<Expr> {
+        if self.tok() != Tok::Comma {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.eat_tok(Tok::Comma) {
+            parts.push(self.basic(side)?);
+        }
+        Ok(Expr::new(ExprKind::List(parts), self.since(start)))
+    }
+
+    /// What a definition may stand for.
+    pub(super) fn initializer(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        match self.tok() {
+            Tok::LeftBrace => {
+                if self.peek_second().tok == Tok::RightBrace {
+                    self.take();
+                    self.take();
+                    let kind = ExprKind::Set { elements: Vec::new(), flags: SetExprFlags::default() };
+                    return Ok(Expr::new(kind, self.since(start)));
+                }
+                self.set_expr(Maps::Any)
+            }
+            Tok::Dash => {
+                self.take();
+                let n = self.number()?;
+                Ok(Self::symbol(format!("-{n}"), self.since(start)))
+            }
+            Tok::At => self.set_name(),
+            _ => {
+                let first = self.basic(Side::Right)?;
+                match self.tok() {
+                    Tok::Comma => self.list_more(first, start, Side::Right),
+                    _ => {
+                        let first = self.prefix_or_range(first, start, Side::Right)?;
+                        self.concat_more(first, start, Self::rhs_part)
+                    }
+                }
+            }
+        }
+    }
+
+    // Matches.
+
+    /// The match that begins with `left`, which is read already.
+    pub(super) fn relational(&mut self, left: Expr, start: Loc) -> Parsed<Expr> {
+        let op = match self.tok() {
+            Tok::Eq => RelOp::Eq,
+            Tok::Neq => RelOp::Neq,
+            Tok::Lt => RelOp::Lt,
+            Tok::Lte => RelOp::Lte,
+            Tok::Gt => RelOp::Gt,
+            Tok::Gte => RelOp::Gte,
+            Tok::Not => RelOp::Neg,
+            _ => RelOp::Implicit,
+        };
+        if op != RelOp::Implicit {
+            self.take();
+        }
+        let right_start = self.here();
+        let right = match self.tok() {
+            Tok::LeftBrace => self.set_expr(Maps::Any)?,
+            Tok::At => self.set_name()?,
+            _ if self.at_constant() => {
+                let first = self.basic(Side::Right)?;
+                match self.tok() {
+                    Tok::Comma => {
+                        let list = self.list_more(first, right_start, Side::Right)?;
+                        if self.tok() == Tok::Slash {
+                            return self.flag_match(op, left, list, start);
+                        }
+                        list
+                    }
+                    Tok::Slash if !matches!(self.peek_second().tok, Tok::Num(_)) => {
+                        return self.flag_match(op, left, first, start);
+                    }
+                    _ => {
+                        let first = self.prefix_or_range(first, right_start, Side::Right)?;
+                        self.concat_more(first, right_start, Self::rhs_part)?
+                    }
+                }
+            }
+            _ => return self.unexpected(&[]),
+        };
+        let kind = ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    /// `flags a,b / c,d`
+    fn flag_match(&mut self, op: RelOp, expr: Expr, value: Expr, start: Loc) -> Parsed<Expr> {
+        self.need_tok(Tok::Slash)?;
+        let mask_start = self.here();
+        let first = self.basic(Side::Right)?;
+        let mask = self.list_more(first, mask_start, Side::Right)?;
+        let op = if op == RelOp::Implicit { RelOp::Eq } else { op };
+        let kind =
+            ExprKind::FlagCmp { op, expr: Box::new(expr), value: Box::new(value), mask: Box::new(mask) };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    // Arguments of statements.
+
+    /// `concat [map …]`, prefix, range or list.
+    pub(super) fn argument(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let first = self.basic(Side::Argument)?;
+        match self.tok() {
+            Tok::Comma => return self.list_more(first, start, Side::Argument),
+            Tok::Slash | Tok::Dash => return self.prefix_or_range(first, start, Side::Argument),
+            _ => {}
+        }
+        let key = self.concat_more(first, start, |p| p.basic(Side::Argument))?;
+        if !self.eat("map") {
+            return Ok(key);
+        }
+        let mappings = match self.tok() {
+            Tok::LeftBrace => self.set_expr(Maps::Any)?,
+            _ => self.set_ref()?,
+        };
+        let kind = ExprKind::Map { key: Box::new(key), mappings: Box::new(mappings) };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    // Verdicts.
+
+    /// A verdict, if one is ahead.
+    pub(super) fn verdict(&mut self) -> Parsed<Option<Expr>> {
+        let start = self.here();
+        let verdict = match self.word() {
+            "accept" => VerdictExpr::Accept,
+            "drop" => VerdictExpr::Drop,
+            "continue" => VerdictExpr::Continue,
+            "return" => VerdictExpr::Return,
+            "jump" | "goto" => {
+                let goto = self.at("goto");
+                self.take();
+                let chain = Box::new(self.chain_name()?);
+                if goto { VerdictExpr::Goto(chain) } else { VerdictExpr::Jump(chain) }
+            }
+            _ => return Ok(None),
+        };
+        if !matches!(verdict, VerdictExpr::Jump(_) | VerdictExpr::Goto(_)) {
+            self.take();
+        }
+        Ok(Some(Expr::new(ExprKind::Verdict(verdict), self.since(start))))
+    }
+
+    fn chain_name(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::Dollar => self.variable(),
+            Tok::Word | Tok::Str => {
+                let name = self.identifier()?;
+                Ok(Self::symbol(name.text, name.loc))
+            }
+            _ => self.unexpected(&["string", "'{'", "'$'"][..1]),
+        }
+    }
+}

@@ -1,0 +1,611 @@
+//! Text to commands: a recursive descent over nft's grammar.
+//!
+//! | file | reads |
+//! | --- | --- |
+//! | [`commands`](self) | `add`, `list`, `flush`, … and what they speak of |
+//! | `blocks` | tables, chains and flowtables in braces |
+//! | `sets` | sets and maps in braces, elements |
+//! | `objects` | counters, quotas, limits, helpers and other named objects |
+//! | `stmts`, `nat` | statements of rules |
+//! | `exprs` | operators, left and right sides of matches, arguments of statements |
+//! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
+//! | `words` | the reserved words |
+//!
+//! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place, so the tree
+//! holds no variables. After an error the reader goes on behind the next newline or `;` of the innermost block, as
+//! nft does, and gives up after [`MAX_ERRORS`].
+
+mod blocks;
+mod commands;
+mod exprs;
+mod headers;
+mod nat;
+mod objects;
+mod primary;
+mod sets;
+mod stmts;
+mod words;
+
+use std::sync::Arc;
+
+use penstock_ruleset::model::Family;
+
+use crate::ast::cmd::{Cmd, Name};
+use crate::ast::expr::{Expr, ExprKind, SymbolKind};
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::lex::{Lexer, Tok, Token};
+use crate::scope::Scope;
+use crate::source::{Files, Inputs, Loc, Origin};
+
+/// Errors after which reading ends (nft's `parser_max_errors`).
+pub const MAX_ERRORS: usize = 10;
+
+/// How deep files may include one another (nft's `MAX_INCLUDE_DEPTH`).
+pub const MAX_INCLUDES: usize = 16;
+
+/// How deep parentheses, braces, blocks and operators may nest. nft's parser stack ends at 10,000 symbols; each
+/// level takes several.
+const MAX_DEPTH: u32 = 200;
+
+/// Longest comment in bytes.
+const MAX_COMMENT: usize = 128;
+
+/// An error that is already among the diagnostics.
+#[derive(Clone, Copy, Debug)]
+struct Bad;
+
+type Parsed<T> = Result<T, Bad>;
+
+/// Reads the commands of input number `input`, and of the files that it includes, which are added to `inputs`.
+/// Names that are defined in its outermost block stay in `scope`. What could be read is returned, errors or not.
+pub fn parse(
+    inputs: &mut Inputs,
+    input: u32,
+    files: &dyn Files,
+    include_paths: &[String],
+    scope: &mut Scope,
+    diags: &mut Diagnostics,
+) -> Vec<Cmd> {
+    let frames = vec![Lexer::new(input)];
+    let last = Loc { input, start: 0, end: 0 };
+    let mut parser = Parser {
+        inputs,
+        files,
+        include_paths,
+        scope,
+        diags,
+        frames,
+        ahead: [None, None],
+        last,
+        depth: 0,
+        errors: 0,
+    };
+    let depth = parser.scope.depth();
+    let cmds = parser.commands();
+    parser.scope.close_to(depth);
+    cmds
+}
+
+struct Parser<'a> {
+    inputs: &'a mut Inputs,
+    files: &'a dyn Files,
+    include_paths: &'a [String],
+    scope: &'a mut Scope,
+    diags: &'a mut Diagnostics,
+    /// The file being read, on top of those that include it.
+    frames: Vec<Lexer>,
+    /// Tokens that were looked at but not taken.
+    ahead: [Option<Token>; 2],
+    /// Place of the token taken last.
+    last: Loc,
+    depth: u32,
+    errors: usize,
+}
+
+/// What a block's item did.
+enum Item {
+    /// The item is read, its separator not.
+    Read,
+    /// It brought its own separator, or needs none.
+    Ended,
+}
+
+impl Parser<'_> {
+    // Tokens.
+
+    fn lex(&mut self) -> Token {
+        loop {
+            let Some(frame) = self.frames.last_mut() else {
+                return Token { tok: Tok::Eof, loc: self.last };
+            };
+            let text = self.inputs.inputs.get(frame.input as usize).map_or("", |i| &i.text);
+            let token = frame.next(text);
+            if token.tok != Tok::Eof || self.frames.len() == 1 {
+                return token;
+            }
+            self.frames.pop();
+        }
+    }
+
+    fn peek(&mut self) -> Token {
+        match self.ahead[0] {
+            Some(token) => token,
+            None => {
+                let token = self.lex();
+                self.ahead[0] = Some(token);
+                token
+            }
+        }
+    }
+
+    /// The token behind [`Self::peek`].
+    fn peek_second(&mut self) -> Token {
+        self.peek();
+        match self.ahead[1] {
+            Some(token) => token,
+            None => {
+                let token = self.lex();
+                self.ahead[1] = Some(token);
+                token
+            }
+        }
+    }
+
+    fn take(&mut self) -> Token {
+        let token = self.peek();
+        self.ahead = [self.ahead[1].take(), None];
+        self.last = token.loc;
+        token
+    }
+
+    fn tok(&mut self) -> Tok {
+        self.peek().tok
+    }
+
+    fn here(&mut self) -> Loc {
+        self.peek().loc
+    }
+
+    /// From `start` to the token taken last.
+    fn since(&self, start: Loc) -> Loc {
+        start.to(self.last)
+    }
+
+    /// Text of a token, without quotes and brackets.
+    fn text(&self, token: Token) -> &str {
+        let text = self.inputs.slice(token.loc);
+        match token.tok {
+            Tok::Quoted => text.get(1..text.len().saturating_sub(1)).unwrap_or(""),
+            Tok::Str if text.starts_with('[') => text.get(1..text.len().saturating_sub(1)).unwrap_or(""),
+            _ => text,
+        }
+    }
+
+    /// The word ahead; empty if it is something else.
+    fn word(&mut self) -> &str {
+        let token = self.peek();
+        if token.tok == Tok::Word { self.inputs.slice(token.loc) } else { "" }
+    }
+
+    fn second_word(&mut self) -> &str {
+        let token = self.peek_second();
+        if token.tok == Tok::Word { self.inputs.slice(token.loc) } else { "" }
+    }
+
+    fn at(&mut self, word: &str) -> bool {
+        self.word() == word
+    }
+
+    /// Takes a word if it is ahead.
+    fn eat(&mut self, word: &str) -> bool {
+        let there = self.at(word);
+        if there {
+            self.take();
+        }
+        there
+    }
+
+    fn eat_tok(&mut self, tok: Tok) -> bool {
+        let there = self.tok() == tok;
+        if there {
+            self.take();
+        }
+        there
+    }
+
+    fn need(&mut self, word: &'static str) -> Parsed<()> {
+        if self.eat(word) { Ok(()) } else { self.unexpected(&[word]) }
+    }
+
+    fn need_tok(&mut self, tok: Tok) -> Parsed<()> {
+        if self.eat_tok(tok) { Ok(()) } else { self.unexpected(&[tok_name(tok)]) }
+    }
+
+    fn skip_newlines(&mut self) {
+        while self.eat_tok(Tok::Newline) {}
+    }
+
+    // Errors.
+
+    fn error<T>(&mut self, loc: Loc, message: impl Into<String>) -> Parsed<T> {
+        self.diags.push(Diagnostic::error(loc, message));
+        Err(Bad)
+    }
+
+    /// The token ahead cannot stand here. `expecting` is what nft names, at most four.
+    fn unexpected<T>(&mut self, expecting: &[&str]) -> Parsed<T> {
+        let token = self.peek();
+        let name = match token.tok {
+            Tok::Word => {
+                let word = self.inputs.slice(token.loc);
+                if words::is_reserved(word) { word } else { "string" }
+            }
+            tok => tok_name(tok),
+        };
+        let mut message = format!("syntax error, unexpected {name}");
+        for (i, what) in expecting.iter().enumerate() {
+            message.push_str(if i == 0 { ", expecting " } else { " or " });
+            message.push_str(what);
+        }
+        self.error(token.loc, message)
+    }
+
+    /// Goes on behind the next newline or `;`. `false` when it is time to give up.
+    fn recover(&mut self) -> bool {
+        loop {
+            match self.take().tok {
+                Tok::Newline | Tok::Semicolon => break,
+                Tok::Eof => return false,
+                _ => {}
+            }
+        }
+        self.errors += 1;
+        self.errors < MAX_ERRORS
+    }
+
+    /// Runs `read` one level deeper, or refuses.
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_DEPTH {
+            let loc = self.here();
+            return self.error(loc, "memory exhausted");
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn separator(&mut self) -> Parsed<()> {
+        match self.tok() {
+            Tok::Newline | Tok::Semicolon => {
+                self.take();
+                Ok(())
+            }
+            _ => self.unexpected(&["newline", "semicolon"]),
+        }
+    }
+
+    /// Reads `{ item; item … }` with definitions of its own. Errors stay inside, unless the text ends.
+    fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<Item>) -> Parsed<()> {
+        self.need_tok(Tok::LeftBrace)?;
+        let depth = self.scope.depth();
+        self.scope.open();
+        let result = self.deeper(|p| p.block_items(&mut item));
+        self.scope.close_to(depth);
+        result
+    }
+
+    fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<Item>) -> Parsed<()> {
+        loop {
+            let result = match self.tok() {
+                Tok::RightBrace => {
+                    self.take();
+                    return Ok(());
+                }
+                Tok::Newline | Tok::Semicolon => {
+                    self.take();
+                    continue;
+                }
+                _ => match self.common() {
+                    Ok(true) => continue,
+                    Ok(false) => match item(self) {
+                        Ok(Item::Read) => self.separator(),
+                        Ok(Item::Ended) => Ok(()),
+                        Err(bad) => Err(bad),
+                    },
+                    Err(bad) => Err(bad),
+                },
+            };
+            if result.is_err() && !self.recover() {
+                return Err(Bad);
+            }
+        }
+    }
+
+    /// `include`, `define`, `redefine`, `undefine`: what may stand in every block.
+    fn common(&mut self) -> Parsed<bool> {
+        match self.word() {
+            "include" => self.include()?,
+            "define" => self.define(false)?,
+            "redefine" => self.define(true)?,
+            "undefine" => {
+                self.take();
+                let name = self.identifier()?;
+                if !self.scope.undefine(&name.text) {
+                    return self.error(name.loc, format!("undefined symbol '{}'", name.text));
+                }
+                self.separator()?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn define(&mut self, again: bool) -> Parsed<()> {
+        self.take();
+        let name = self.identifier()?;
+        self.need_tok(Tok::Assign)?;
+        let value = self.initializer()?;
+        self.separator()?;
+        if !again && self.scope.defines(&name.text) {
+            return self.error(name.loc, format!("redefinition of symbol '{}'", name.text));
+        }
+        self.scope.define(name.text, value);
+        Ok(())
+    }
+
+    fn include(&mut self) -> Parsed<()> {
+        let start = self.take().loc;
+        let token = self.peek();
+        if token.tok != Tok::Quoted {
+            return self.unexpected(&["quoted string"]);
+        }
+        self.take();
+        let loc = self.since(start);
+        let pattern = self.text(token).to_string();
+        self.separator()?;
+        let paths = self.include_files(&pattern, token.loc)?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if self.frames.len() > MAX_INCLUDES {
+            self.diags.push(Diagnostic::error(loc, format!("Include nested too deeply, max {MAX_INCLUDES} levels")));
+            return Err(Bad);
+        }
+        let mut frames = Vec::new();
+        for path in paths {
+            match self.files.read(&path) {
+                Ok(text) => {
+                    let origin = Origin::File { name: path, from: Some(loc) };
+                    frames.push(Lexer::new(self.inputs.add(origin, text)));
+                }
+                Err(text) => {
+                    return self.error(loc, format!("Could not open file \"{path}\": {text}"));
+                }
+            }
+        }
+        // The first file is read first, so it comes to lie on top.
+        self.frames.extend(frames.into_iter().rev());
+        Ok(())
+    }
+
+    /// Names of the files that an include statement speaks of.
+    fn include_files(&mut self, pattern: &str, loc: Loc) -> Parsed<Vec<String>> {
+        let wild = pattern.contains(['*', '?', '[']);
+        let own = pattern.starts_with('/') || pattern.starts_with("./") || pattern.starts_with("../");
+        let candidates: Vec<String> = if own {
+            vec![pattern.to_string()]
+        } else {
+            self.include_paths.iter().map(|dir| format!("{}/{pattern}", dir.trim_end_matches('/'))).collect()
+        };
+        for candidate in &candidates {
+            let found = self.files.glob(candidate);
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        if wild { Ok(Vec::new()) } else { self.error(loc, format!("File not found: {pattern}")) }
+    }
+
+    // Names and simple values.
+
+    fn identifier(&mut self) -> Parsed<Name> {
+        let token = self.peek();
+        let text = match token.tok {
+            Tok::Word => self.inputs.slice(token.loc),
+            Tok::Str => self.text(token),
+            _ => return self.unexpected(&["string"]),
+        };
+        if words::is_reserved(text) {
+            return self.unexpected(&["string"]);
+        }
+        let text = Arc::from(text);
+        self.take();
+        Ok(Name { text, loc: token.loc })
+    }
+
+    /// A string of any form: bare, quoted, with an asterisk.
+    fn string(&mut self) -> Parsed<Name> {
+        const EXPECTING: [&str; 3] = ["string", "quoted string", "string with a trailing asterisk"];
+        let token = self.peek();
+        if !self.is_string(token) {
+            return self.unexpected(&EXPECTING);
+        }
+        let text = Arc::from(self.text(token));
+        self.take();
+        Ok(Name { text, loc: token.loc })
+    }
+
+    fn is_string(&self, token: Token) -> bool {
+        match token.tok {
+            Tok::Word => !words::is_reserved(self.inputs.slice(token.loc)),
+            Tok::Str | Tok::Quoted | Tok::AsteriskString => true,
+            _ => false,
+        }
+    }
+
+    fn number(&mut self) -> Parsed<u64> {
+        match self.tok() {
+            Tok::Num(n) => {
+                self.take();
+                Ok(n)
+            }
+            _ => self.unexpected(&["number"]),
+        }
+    }
+
+    /// A number that has to fit what it is for.
+    fn number_as<T: TryFrom<u64>>(&mut self) -> Parsed<T> {
+        let loc = self.here();
+        let n = self.number()?;
+        T::try_from(n).or_else(|_| {
+            let bits = 8 * std::mem::size_of::<T>();
+            self.error(loc, format!("Value {n} exceeds valid range 0-{}", u64::MAX >> (64 - bits)))
+        })
+    }
+
+    /// `$name`: what it stands for, placed where it was defined.
+    fn variable(&mut self) -> Parsed<Expr> {
+        self.need_tok(Tok::Dollar)?;
+        let name = self.identifier()?;
+        match self.scope.get(&name.text) {
+            Some(value) => Ok(value.clone()),
+            None => {
+                let message = match self.similar(&name.text) {
+                    Some(similar) => {
+                        format!("unknown identifier '{}'; did you mean identifier ‘{similar}’?", name.text)
+                    }
+                    None => format!("unknown identifier '{}'", name.text),
+                };
+                self.error(name.loc, message)
+            }
+        }
+    }
+
+    /// A defined name that looks like this one.
+    fn similar(&self, name: &str) -> Option<Arc<str>> {
+        crate::diag::most_similar(name, self.scope.names().map(|n| &**n)).map(Arc::from)
+    }
+
+    fn symbol(text: impl Into<Arc<str>>, loc: Loc) -> Expr {
+        Expr::new(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() }, loc)
+    }
+
+    /// `1d2h3m4s` in milliseconds.
+    fn time(&mut self) -> Parsed<u64> {
+        let token = self.peek();
+        let text = match token.tok {
+            Tok::Str => self.text(token),
+            Tok::Word if !words::is_reserved(self.inputs.slice(token.loc)) => self.inputs.slice(token.loc),
+            _ => return self.unexpected(&["string"]),
+        };
+        match time_value(text) {
+            Ok(ms) => {
+                self.take();
+                Ok(ms)
+            }
+            Err(message) => self.error(token.loc, message),
+        }
+    }
+
+    fn comment(&mut self) -> Parsed<Arc<str>> {
+        self.take();
+        let name = self.string()?;
+        if name.text.len() > MAX_COMMENT {
+            let message = format!("comment too long, {MAX_COMMENT} characters maximum allowed");
+            return self.error(name.loc, message);
+        }
+        Ok(name.text)
+    }
+
+    fn family(&mut self) -> Option<Family> {
+        let family = match self.word() {
+            "ip" => Family::Ip,
+            "ip6" => Family::Ip6,
+            "inet" => Family::Inet,
+            "arp" => Family::Arp,
+            "bridge" => Family::Bridge,
+            "netdev" => Family::Netdev,
+            _ => return None,
+        };
+        self.take();
+        Some(family)
+    }
+}
+
+/// nft's `time_parse`: parts with units from days to milliseconds, each at most once, in any order.
+fn time_value(text: &str) -> Result<u64, &'static str> {
+    let bytes = text.as_bytes();
+    let (mut i, mut total, mut seen) = (0, 0u64, 0u8);
+    while i < bytes.len() {
+        let len = bytes[i..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(bytes.len() - i);
+        let number: Option<u64> = text[i..i + len].parse().ok();
+        let Some(number) = number else { return Err("wrong time format") };
+        i += len;
+        let (unit, factor, bit) = match &bytes[i..] {
+            [b'm', b's', ..] => (2, 1, 16),
+            [b'd', ..] => (1, 86_400_000, 1),
+            [b'h', ..] => (1, 3_600_000, 2),
+            [b'm', ..] => (1, 60_000, 4),
+            [b's', ..] => (1, 1000, 8),
+            // Without a unit: seconds.
+            [] if seen == 0 => (0, 1000, 8),
+            _ => return Err("wrong time format"),
+        };
+        if seen & bit != 0 {
+            return Err(match bit {
+                1 => "Day has been specified twice",
+                2 => "Hour has been specified twice",
+                4 => "Minute has been specified twice",
+                8 => "Second has been specified twice",
+                _ => "Millisecond has been specified twice",
+            });
+        }
+        seen |= bit;
+        i += unit;
+        total = number.checked_mul(factor).and_then(|ms| total.checked_add(ms)).ok_or("value too large")?;
+    }
+    Ok(total)
+}
+
+/// How nft names a token in a syntax error.
+fn tok_name(tok: Tok) -> &'static str {
+    match tok {
+        Tok::Eof => "end of file",
+        Tok::Newline => "newline",
+        Tok::Semicolon => "semicolon",
+        Tok::LeftBrace => "'{'",
+        Tok::RightBrace => "'}'",
+        Tok::LeftBracket => "'['",
+        Tok::RightBracket => "']'",
+        Tok::LeftParen => "'('",
+        Tok::RightParen => "')'",
+        Tok::Comma => "comma",
+        Tok::Dot => ".",
+        Tok::Colon => "colon",
+        Tok::Slash => "/",
+        Tok::Dash => "-",
+        Tok::Plus => "+",
+        Tok::Asterisk => "*",
+        Tok::At => "@",
+        Tok::Dollar => "'$'",
+        Tok::Assign => "'='",
+        Tok::Lshift => "<<",
+        Tok::Rshift => ">>",
+        Tok::Ampersand => "&",
+        Tok::Pipe => "'|'",
+        Tok::Caret => "^",
+        Tok::Not => "!",
+        Tok::Eq => "==",
+        Tok::Neq => "!=",
+        Tok::Lt => "<",
+        Tok::Lte => "<=",
+        Tok::Gt => ">",
+        Tok::Gte => ">=",
+        Tok::Num(_) => "number",
+        Tok::Word | Tok::Str => "string",
+        Tok::Quoted => "quoted string",
+        Tok::AsteriskString => "string with a trailing asterisk",
+        Tok::Junk => "junk",
+    }
+}

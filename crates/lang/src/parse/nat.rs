@@ -1,0 +1,215 @@
+//! Statements that send packets elsewhere: NAT, `tproxy`, `dup`, `fwd`, `queue`.
+
+use penstock_program::expr::NatType;
+
+use super::{Parsed, Parser};
+use crate::ast::expr::{Expr, ExprKind};
+use crate::ast::stmt::{Nat, NatKind, StmtKind};
+use crate::lex::Tok;
+
+/// `NF_NAT_RANGE_*`.
+const RANDOM: u32 = 1 << 2;
+const PERSISTENT: u32 = 1 << 3;
+const FULLY_RANDOM: u32 = 1 << 4;
+
+impl Parser<'_> {
+    /// `ip` or `ip6` before one of `next`.
+    fn family_before(&mut self, next: &[&str]) -> u8 {
+        let family = match self.word() {
+            "ip" => 2,
+            "ip6" => 10,
+            _ => return 0,
+        };
+        let second = self.second_word();
+        if !next.contains(&second) {
+            return 0;
+        }
+        self.take();
+        family
+    }
+
+    /// `random,persistent`, nothing for 0.
+    fn nat_flags(&mut self) -> Parsed<u32> {
+        let mut flags = 0;
+        loop {
+            flags |= match self.word() {
+                "random" => RANDOM,
+                "fully-random" => FULLY_RANDOM,
+                "persistent" => PERSISTENT,
+                _ if flags == 0 => return Ok(0),
+                _ => return self.unexpected(&["random", "fully-random", "persistent"]),
+            };
+            self.take();
+            if !self.eat_tok(Tok::Comma) {
+                return Ok(flags);
+            }
+        }
+    }
+
+    /// `snat …`, `dnat …`
+    pub(super) fn nat(&mut self, kind: NatType) -> Parsed<StmtKind> {
+        self.take();
+        let mut nat = Nat {
+            kind: NatKind::Nat(kind),
+            family: self.family_before(&["to", "addr", "interval", "prefix"]),
+            addr: None,
+            port: None,
+            flags: 0,
+            interval: false,
+            concat: false,
+            prefix: false,
+        };
+        match self.word() {
+            "addr" if nat.family != 0 => {
+                self.take();
+                self.need_tok(Tok::Dot)?;
+                self.need("port")?;
+                nat.concat = true;
+            }
+            "interval" => {
+                self.take();
+                nat.interval = true;
+            }
+            "prefix" => {
+                self.take();
+                nat.prefix = true;
+            }
+            _ => {}
+        }
+        if nat.family != 0 || nat.concat || nat.interval || nat.prefix {
+            self.need("to")?;
+        } else {
+            self.eat("to");
+        }
+        if self.tok() != Tok::Colon {
+            nat.addr = Some(self.argument()?);
+        }
+        if self.eat_tok(Tok::Colon) {
+            nat.port = Some(self.argument()?);
+        }
+        nat.flags = self.nat_flags()?;
+        Ok(StmtKind::Nat(nat))
+    }
+
+    /// `masquerade …`, `redirect …`
+    pub(super) fn local_nat(&mut self, kind: NatKind) -> Parsed<StmtKind> {
+        self.take();
+        let mut nat = Nat {
+            kind,
+            family: 0,
+            addr: None,
+            port: None,
+            flags: 0,
+            interval: false,
+            concat: false,
+            prefix: false,
+        };
+        if self.eat("to") {
+            let colon = self.eat_tok(Tok::Colon);
+            if !colon && kind == NatKind::Masquerade {
+                return self.unexpected(&["colon"]);
+            }
+            nat.port = Some(self.argument()?);
+        }
+        nat.flags = self.nat_flags()?;
+        Ok(StmtKind::Nat(nat))
+    }
+
+    pub(super) fn tproxy(&mut self) -> Parsed<StmtKind> {
+        self.take();
+        let family = Some(self.family_before(&["to"])).filter(|&f| f != 0);
+        self.need("to")?;
+        let addr = if self.tok() == Tok::Colon { None } else { Some(self.argument()?) };
+        let port = if self.eat_tok(Tok::Colon) { Some(self.argument()?) } else { None };
+        Ok(StmtKind::Tproxy { family, addr, port })
+    }
+
+    pub(super) fn dup(&mut self) -> Parsed<StmtKind> {
+        self.take();
+        self.need("to")?;
+        let to = Some(self.argument()?);
+        let dev = if self.eat("device") { Some(self.argument()?) } else { None };
+        Ok(StmtKind::Dup { to, dev })
+    }
+
+    pub(super) fn fwd(&mut self) -> Parsed<StmtKind> {
+        self.take();
+        let nfproto = self.family_before(&["to"]);
+        self.need("to")?;
+        let first = self.argument()?;
+        if nfproto == 0 {
+            return Ok(StmtKind::Fwd { dev: first, addr: None, nfproto });
+        }
+        self.need("device")?;
+        let dev = self.argument()?;
+        Ok(StmtKind::Fwd { dev, addr: Some(first), nfproto })
+    }
+
+    /// `queue`, `queue [flags F] to …`, and the older `queue num N bypass`
+    pub(super) fn queue(&mut self) -> Parsed<StmtKind> {
+        self.take();
+        let (mut expr, mut bypass, mut fanout) = (None, false, false);
+        if self.eat("flags") {
+            self.queue_flags(&mut bypass, &mut fanout)?;
+            if self.eat("to") {
+                expr = Some(self.queue_target()?);
+            } else if self.eat("num") {
+                expr = Some(self.queue_numbers()?);
+            }
+            return Ok(StmtKind::Queue { expr, bypass, fanout });
+        }
+        if self.eat("to") {
+            expr = Some(self.queue_target()?);
+            return Ok(StmtKind::Queue { expr, bypass, fanout });
+        }
+        loop {
+            match self.word() {
+                "num" => {
+                    self.take();
+                    expr = Some(self.queue_numbers()?);
+                }
+                "bypass" | "fanout" => self.queue_flags(&mut bypass, &mut fanout)?,
+                _ => return Ok(StmtKind::Queue { expr, bypass, fanout }),
+            }
+        }
+    }
+
+    fn queue_flags(&mut self, bypass: &mut bool, fanout: &mut bool) -> Parsed<()> {
+        loop {
+            match self.word() {
+                "bypass" => *bypass = true,
+                "fanout" => *fanout = true,
+                _ => return self.unexpected(&["bypass", "fanout"]),
+            }
+            self.take();
+            if !self.eat_tok(Tok::Comma) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A number, a range of them, or an expression that gives one.
+    fn queue_target(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::Num(_) | Tok::Dollar => self.queue_numbers(),
+            _ => self.lhs(),
+        }
+    }
+
+    fn queue_numbers(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let left = self.queue_number()?;
+        if !self.eat_tok(Tok::Dash) {
+            return Ok(left);
+        }
+        let right = self.queue_number()?;
+        Ok(Expr::new(ExprKind::Range { left: Box::new(left), right: Box::new(right) }, self.since(start)))
+    }
+
+    fn queue_number(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::Num(_) | Tok::Dollar => self.symbol_or_number(),
+            _ => self.unexpected(&["number", "'$'"]),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Named stateful objects: counters, quotas, limits, connection tracking helpers, timeouts and expectations,
+//! SYN proxies, security marks.
+
+use std::sync::Arc;
+
+use penstock_program::expr::ObjectType;
+use penstock_ruleset::model::Family;
+
+use super::{Item, Parsed, Parser, time_value};
+use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec};
+use crate::ast::stmt::StmtKind;
+use crate::lex::Tok;
+use crate::source::Loc;
+
+/// IP protocol numbers of `protocol tcp` and `protocol udp`.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// `NF_SYNPROXY_OPT_*`.
+const SYNPROXY_MSS: u32 = 1;
+const SYNPROXY_WSCALE: u32 = 2;
+const SYNPROXY_SACK: u32 = 4;
+const SYNPROXY_TIMESTAMP: u32 = 8;
+
+impl Parser<'_> {
+    /// What follows the name of an object: `{ … }`, or (`add counter ip t c packets 1 bytes 2`) the bare
+    /// configuration. In a table the braces must be there.
+    pub(super) fn object(&mut self, kind: ObjectType, start: Loc, in_table: bool) -> Parsed<ObjectBlock> {
+        let mut block =
+            ObjectBlock { kind, value: ObjectSpec::Counter { packets: 0, bytes: 0 }, comment: None, loc: start };
+        let mut written = None;
+        if self.tok() == Tok::LeftBrace {
+            let mut comment = None;
+            self.block(|p| {
+                if p.at("comment") {
+                    comment = Some(p.comment()?);
+                    return Ok(Item::Read);
+                }
+                p.object_item(kind, &mut written)
+            })?;
+            block.comment = comment;
+        } else if in_table {
+            return self.unexpected(&["'{'"]);
+        } else if kind == ObjectType::Counter {
+            if self.at("packets") {
+                self.object_item(kind, &mut written)?;
+            }
+        } else {
+            self.object_item(kind, &mut written)?;
+        }
+        block.loc = self.since(start);
+        block.value = match written {
+            Some(value) => value,
+            None => empty_object(kind),
+        };
+        Ok(block)
+    }
+
+    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>) -> Parsed<Item> {
+        match kind {
+            ObjectType::Counter => {
+                self.need("packets")?;
+                let packets = self.number()?;
+                self.need("bytes")?;
+                let bytes = self.number()?;
+                *spec = Some(ObjectSpec::Counter { packets, bytes });
+            }
+            ObjectType::Quota => {
+                if let StmtKind::Quota { bytes, used, over } = self.quota()? {
+                    *spec = Some(ObjectSpec::Quota { bytes, used, over });
+                }
+            }
+            ObjectType::Limit => {
+                if let StmtKind::Limit(limit) = self.limit()? {
+                    *spec = Some(ObjectSpec::Limit(limit));
+                }
+            }
+            ObjectType::SecMark => {
+                let token = self.peek();
+                if !self.is_string(token) {
+                    return self.unexpected(&[]);
+                }
+                *spec = Some(ObjectSpec::SecMark(self.string()?.text));
+            }
+            ObjectType::Synproxy => self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::Connlimit | ObjectType::Tunnel => return self.unexpected(&[]),
+        }
+        Ok(Item::Read)
+    }
+
+    fn synproxy_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
+        let ObjectSpec::Synproxy { mss, wscale, flags } = spec else { return Ok(()) };
+        let mut any = false;
+        while self.synproxy_option(mss, wscale, flags)? {
+            any = true;
+        }
+        if any { Ok(()) } else { self.unexpected(&[]) }
+    }
+
+    /// One of the options of `synproxy`, in a statement or an object. `false` if there is none.
+    pub(super) fn synproxy_option(&mut self, mss: &mut u16, wscale: &mut u8, flags: &mut u32) -> Parsed<bool> {
+        match self.word() {
+            "mss" => {
+                self.take();
+                *mss = self.number_as()?;
+                *flags |= SYNPROXY_MSS;
+            }
+            "wscale" => {
+                self.take();
+                *wscale = self.number_as()?;
+                *flags |= SYNPROXY_WSCALE;
+            }
+            "timestamp" => {
+                self.take();
+                *flags |= SYNPROXY_TIMESTAMP;
+            }
+            "sack-perm" | "sack-permitted" => {
+                self.take();
+                *flags |= SYNPROXY_SACK;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn l4proto(&mut self) -> Parsed<u8> {
+        self.take();
+        let number = match self.word() {
+            "tcp" => TCP,
+            "udp" => UDP,
+            _ => return self.unexpected(&["udp", "tcp"]),
+        };
+        self.take();
+        Ok(number)
+    }
+
+    fn l3proto(&mut self) -> Parsed<Option<Family>> {
+        self.take();
+        match self.family() {
+            Some(family) => Ok(Some(family)),
+            None => self.unexpected(&[]),
+        }
+    }
+
+    fn helper_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
+        let ObjectSpec::CtHelper { helper, l4proto, l3proto } = spec else { return Ok(()) };
+        match self.word() {
+            "type" => {
+                self.take();
+                let token = self.peek();
+                if token.tok != Tok::Quoted {
+                    return self.unexpected(&["quoted string"]);
+                }
+                *helper = self.string()?.text;
+                if !self.at("protocol") {
+                    return self.unexpected(&["protocol"]);
+                }
+                *l4proto = self.l4proto()?;
+            }
+            "l3proto" => *l3proto = self.l3proto()?,
+            _ => return self.unexpected(&[]),
+        }
+        Ok(())
+    }
+
+    fn timeout_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
+        let ObjectSpec::CtTimeout { l4proto, l3proto, policy } = spec else { return Ok(()) };
+        match self.word() {
+            "protocol" => *l4proto = self.l4proto()?,
+            "l3proto" => *l3proto = self.l3proto()?,
+            "policy" => {
+                self.take();
+                self.need_tok(Tok::Assign)?;
+                self.need_tok(Tok::LeftBrace)?;
+                loop {
+                    self.skip_newlines();
+                    if self.tok() == Tok::RightBrace {
+                        break;
+                    }
+                    policy.push(self.timeout_state()?);
+                    self.skip_newlines();
+                    if !self.eat_tok(Tok::Comma) {
+                        break;
+                    }
+                }
+                self.need_tok(Tok::RightBrace)?;
+            }
+            _ => return self.unexpected(&[]),
+        }
+        Ok(())
+    }
+
+    /// `established : 300`, or with units
+    fn timeout_state(&mut self) -> Parsed<(Name, u32)> {
+        let name = self.identifier()?;
+        self.need_tok(Tok::Colon)?;
+        let token = self.peek();
+        let seconds = match token.tok {
+            Tok::Num(n) => n,
+            Tok::Str => match time_value(self.text(token)) {
+                Ok(ms) => ms / 1000,
+                Err(message) => return self.error(token.loc, message),
+            },
+            _ => return self.unexpected(&["number"]),
+        };
+        self.take();
+        match u32::try_from(seconds) {
+            Ok(seconds) => Ok((name, seconds)),
+            Err(_) => self.error(token.loc, format!("Value {seconds} exceeds valid range 0-{}", u32::MAX)),
+        }
+    }
+
+    fn expectation_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
+        let ObjectSpec::CtExpect { l4proto, l3proto, dport, timeout, size } = spec else { return Ok(()) };
+        match self.word() {
+            "protocol" => *l4proto = self.l4proto()?,
+            "l3proto" => *l3proto = self.l3proto()?,
+            "dport" => {
+                self.take();
+                *dport = self.number_as()?;
+            }
+            "timeout" => {
+                self.take();
+                *timeout = u32::try_from(self.time()?).unwrap_or(u32::MAX);
+            }
+            "size" => {
+                self.take();
+                *size = self.number_as()?;
+            }
+            _ => return self.unexpected(&[]),
+        }
+        Ok(())
+    }
+}
+
+/// An object of which nothing was said.
+fn empty_object(kind: ObjectType) -> ObjectSpec {
+    match kind {
+        ObjectType::Quota => ObjectSpec::Quota { bytes: 0, used: 0, over: false },
+        ObjectType::Limit => ObjectSpec::Limit(crate::ast::stmt::Limit {
+            rate: 0,
+            unit: 0,
+            kind: penstock_program::expr::LimitType::Packets,
+            burst: 0,
+            over: false,
+        }),
+        ObjectType::CtHelper => ObjectSpec::CtHelper { helper: Arc::from(""), l4proto: 0, l3proto: None },
+        ObjectType::CtTimeout => ObjectSpec::CtTimeout { l4proto: 0, l3proto: None, policy: Vec::new() },
+        ObjectType::CtExpect => {
+            ObjectSpec::CtExpect { l4proto: 0, l3proto: None, dport: 0, timeout: 0, size: 0 }
+        }
+        ObjectType::Synproxy => ObjectSpec::Synproxy { mss: 0, wscale: 0, flags: 0 },
+        ObjectType::SecMark => ObjectSpec::SecMark(Arc::from("")),
+        ObjectType::Counter | ObjectType::Connlimit | ObjectType::Tunnel => {
+            ObjectSpec::Counter { packets: 0, bytes: 0 }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Sets and maps: their declarations, and elements.
+
+use penstock_program::expr::ObjectType;
+
+use super::{Item, Parsed, Parser};
+use crate::ast::cmd::{SetBlock, SetData};
+use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
+use crate::ast::stmt::Stmt;
+use crate::lex::Tok;
+use crate::source::Loc;
+
+/// What the elements of a set in braces map to.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Maps {
+    /// Anything or nothing.
+    Any,
+    /// Verdicts (`vmap`).
+    Verdicts,
+}
+
+impl Parser<'_> {
+    /// `{ type …; flags …; elements = { … } }`
+    pub(super) fn set_block(&mut self, map: bool, start: Loc) -> Parsed<SetBlock> {
+        let mut set = SetBlock { map, loc: start, ..SetBlock::default() };
+        if self.tok() != Tok::LeftBrace {
+            return self.unexpected(&["'{'"]);
+        }
+        self.block(|p| p.set_item(&mut set))?;
+        set.loc = self.since(start);
+        Ok(set)
+    }
+
+    fn set_item(&mut self, set: &mut SetBlock) -> Parsed<Item> {
+        match self.word() {
+            "type" => {
+                self.take();
+                set.key = Some(self.type_names()?);
+                set.key_typeof = false;
+                if set.map {
+                    if self.tok() != Tok::Colon {
+                        return self.unexpected(&["colon", "."]);
+                    }
+                    self.take();
+                    set.data = Some(self.map_data(false)?);
+                } else if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
+                    return self.unexpected(&["newline", "semicolon", "."]);
+                }
+            }
+            "typeof" => {
+                self.take();
+                set.key = Some(self.typeof_list()?);
+                set.key_typeof = true;
+                if set.map {
+                    self.need_tok(Tok::Colon)?;
+                    set.data = Some(self.map_data(true)?);
+                }
+            }
+            "flags" => {
+                self.take();
+                loop {
+                    match self.word() {
+                        "constant" => set.flags.constant = true,
+                        "interval" => set.flags.interval = true,
+                        "timeout" => set.flags.timeout = true,
+                        "dynamic" => set.flags.eval = true,
+                        _ => return self.unexpected(&["constant", "interval", "dynamic", "timeout"]),
+                    }
+                    self.take();
+                    if !self.eat_tok(Tok::Comma) {
+                        break;
+                    }
+                }
+                set.flags_written = true;
+            }
+            "timeout" => {
+                self.take();
+                set.timeout = Some(self.time()?);
+            }
+            "gc-interval" => {
+                self.take();
+                set.gc_interval = Some(u32::try_from(self.time()?).unwrap_or(u32::MAX));
+            }
+            "size" => {
+                self.take();
+                set.size = Some(self.number_as()?);
+            }
+            "policy" => {
+                self.take();
+                set.policy_memory = match self.word() {
+                    "performance" => Some(false),
+                    "memory" => Some(true),
+                    _ => return self.unexpected(&["performance", "memory"]),
+                };
+                self.take();
+            }
+            "auto-merge" => {
+                self.take();
+                set.auto_merge = true;
+            }
+            "elements" => {
+                self.take();
+                self.need_tok(Tok::Assign)?;
+                set.elements = Some(self.element_block()?);
+            }
+            "comment" => {
+                let start = self.here();
+                let comment = self.comment()?;
+                if set.comment.replace(comment).is_some() {
+                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                }
+            }
+            _ => {
+                let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
+                set.stmts.push(stmt);
+                while let Some(stmt) = self.stateful_stmt()? {
+                    set.stmts.push(stmt);
+                }
+            }
+        }
+        Ok(Item::Read)
+    }
+
+    /// `ipv4_addr . inet_service`: a symbol, or a concatenation of them.
+    fn type_names(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let mut parts = vec![self.type_name()?];
+        while self.eat_tok(Tok::Dot) {
+            parts.push(self.type_name()?);
+        }
+        Ok(self.one_or_concat(parts, start))
+    }
+
+    fn one_or_concat(&mut self, mut parts: Vec<Expr>, start: Loc) -> Expr {
+        match parts.pop() {
+            Some(only) if parts.is_empty() => only,
+            Some(last) => {
+                parts.push(last);
+                Expr::new(ExprKind::Concat(parts), self.since(start))
+            }
+            None => Expr::new(ExprKind::Concat(parts), start),
+        }
+    }
+
+    fn type_name(&mut self) -> Parsed<Expr> {
+        let token = self.peek();
+        let text = match token.tok {
+            Tok::Word => self.inputs.slice(token.loc),
+            _ => return self.unexpected(&[]),
+        };
+        // Words that are reserved elsewhere and name types.
+        let reserved = matches!(text, "mark" | "ecn" | "time" | "day" | "hour");
+        if !reserved && super::words::is_reserved(text) {
+            return self.unexpected(&[]);
+        }
+        if text != "verdict" && crate::datatype::find(text).is_none() {
+            let message = format!("unknown datatype {text}");
+            return self.error(token.loc, message);
+        }
+        let symbol = Self::symbol(text, token.loc);
+        self.take();
+        Ok(symbol)
+    }
+
+    fn typeof_list(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let mut parts = vec![self.typeof_part()?];
+        while self.eat_tok(Tok::Dot) {
+            parts.push(self.typeof_part()?);
+        }
+        Ok(self.one_or_concat(parts, start))
+    }
+
+    fn typeof_part(&mut self) -> Parsed<Expr> {
+        let expr = self.primary()?;
+        if let ExprKind::Hash { .. } | ExprKind::Numgen { .. } = expr.kind
+            && expr.len == 0
+        {
+            return self.error(expr.loc, "primary expression type has no name");
+        }
+        Ok(expr)
+    }
+
+    fn map_data(&mut self, by_expression: bool) -> Parsed<SetData> {
+        let object = match self.word() {
+            "counter" => Some(ObjectType::Counter),
+            "quota" => Some(ObjectType::Quota),
+            "limit" => Some(ObjectType::Limit),
+            "secmark" => Some(ObjectType::SecMark),
+            "synproxy" => Some(ObjectType::Synproxy),
+            "ct" => match self.second_word() {
+                "helper" => Some(ObjectType::CtHelper),
+                "timeout" => Some(ObjectType::CtTimeout),
+                "expectation" => Some(ObjectType::CtExpect),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(kind) = object {
+            if self.take_is_ct() {
+                self.take();
+            }
+            return Ok(SetData::Object(kind));
+        }
+        let interval = self.eat("interval");
+        let expr = if !by_expression {
+            self.type_names()?
+        } else if self.at("verdict") {
+            let token = self.take();
+            Self::symbol("verdict", token.loc)
+        } else {
+            self.typeof_list()?
+        };
+        Ok(SetData::Expr { expr, interval })
+    }
+
+    /// Takes a word, and says whether it was `ct`.
+    fn take_is_ct(&mut self) -> bool {
+        let ct = self.at("ct");
+        self.take();
+        ct
+    }
+
+    /// What stands behind `elements =`, `add element …`: braces, or a variable that stands for them.
+    pub(super) fn element_block(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::Dollar => self.variable(),
+            Tok::LeftBrace => self.set_expr(Maps::Any),
+            _ => self.unexpected(&["'{'", "'$'"]),
+        }
+    }
+
+    /// `{ element, element … }`
+    pub(super) fn set_expr(&mut self, maps: Maps) -> Parsed<Expr> {
+        let start = self.here();
+        self.need_tok(Tok::LeftBrace)?;
+        let elements = self.deeper(|p| p.elements(maps))?;
+        let flags = SetExprFlags::default();
+        Ok(Expr::new(ExprKind::Set { elements, flags }, self.since(start)))
+    }
+
+    fn elements(&mut self, maps: Maps) -> Parsed<Vec<Expr>> {
+        let mut elements = Vec::new();
+        loop {
+            self.skip_newlines();
+            if self.tok() == Tok::RightBrace && !elements.is_empty() {
+                break;
+            }
+            elements.push(self.element(maps)?);
+            self.skip_newlines();
+            match self.tok() {
+                Tok::Comma => self.take(),
+                Tok::RightBrace => break,
+                _ => return self.unexpected(&["newline", "comma", "'}'"][..0]),
+            };
+        }
+        self.take();
+        Ok(elements)
+    }
+
+    /// `key`, `key : data`, a set within a set; with what stands beside the key.
+    fn element(&mut self, maps: Maps) -> Parsed<Expr> {
+        let start = self.here();
+        if self.tok() == Tok::LeftBrace {
+            return self.set_expr(maps);
+        }
+        let key = if self.tok() == Tok::Asterisk {
+            self.take();
+            Expr::new(ExprKind::CatchAll, start)
+        } else {
+            self.rhs_concat()?
+        };
+        let left = self.with_options(key, start)?;
+        if self.tok() != Tok::Colon {
+            return if maps == Maps::Verdicts { self.unexpected(&[]) } else { Ok(left) };
+        }
+        self.take();
+        let right = match self.verdict()? {
+            Some(verdict) => verdict,
+            None if maps == Maps::Verdicts => return self.unexpected(&[]),
+            None => self.rhs_concat()?,
+        };
+        let kind = ExprKind::Mapping { left: Box::new(left), right: Box::new(right) };
+        Ok(Expr::new(kind, self.since(start)))
+    }
+
+    /// A key, and statements, timeout and comment that may follow it. Without any the key itself.
+    pub(super) fn with_options(&mut self, key: Expr, start: Loc) -> Parsed<Expr> {
+        if self.tok() != Tok::Word {
+            return Ok(key);
+        }
+        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
+        let mut any = false;
+        loop {
+            match self.word() {
+                "timeout" => {
+                    self.take();
+                    elem.timeout = Some(self.time()?);
+                }
+                "expires" => {
+                    self.take();
+                    elem.expires = Some(self.time()?);
+                }
+                "comment" => elem.comment = Some(self.comment()?),
+                _ => match self.stateful_stmt()? {
+                    Some(stmt) => elem.stmts.push(stmt),
+                    None => break,
+                },
+            }
+            any = true;
+        }
+        if !any {
+            return Ok(elem.key);
+        }
+        Ok(Expr::new(ExprKind::SetElem(Box::new(elem)), self.since(start)))
+    }
+
+    /// Key of `add @s { key timeout 5s … }` and `meter`: no statements here.
+    pub(super) fn update_key(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let key = self.lhs_concat()?;
+        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
+        let mut any = false;
+        loop {
+            match self.word() {
+                "timeout" => {
+                    self.take();
+                    elem.timeout = Some(self.time()?);
+                }
+                "expires" => {
+                    self.take();
+                    elem.expires = Some(self.time()?);
+                }
+                "comment" => elem.comment = Some(self.comment()?),
+                _ => break,
+            }
+            any = true;
+        }
+        if !any {
+            return Ok(elem.key);
+        }
+        Ok(Expr::new(ExprKind::SetElem(Box::new(elem)), self.since(start)))
+    }
+
+    /// Stateful statements up to something else.
+    pub(super) fn stateful_stmts(&mut self) -> Parsed<Vec<Stmt>> {
+        let mut stmts = Vec::new();
+        while let Some(stmt) = self.stateful_stmt()? {
+            stmts.push(stmt);
+        }
+        Ok(stmts)
+    }
+}
