@@ -1,6 +1,8 @@
 //! Diagnostics: what went wrong, and where.
 
-use crate::source::Loc;
+use std::fmt::Write as _;
+
+use crate::source::{Inputs, Loc, Origin};
 
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,5 +55,171 @@ impl Diagnostics {
     /// Whether any is an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)
+    }
+}
+
+impl Diagnostic {
+    /// A warning at a place.
+    pub fn warning(loc: Loc, message: impl Into<String>) -> Self {
+        Diagnostic { severity: Severity::Warning, loc, others: Vec::new(), message: message.into() }
+    }
+
+    /// As nft prints it: how the text came to be read, the place, the message, the line, and marks under it. A span
+    /// over several lines is shown by its first, with its end's column.
+    pub fn render(&self, inputs: &Inputs) -> String {
+        let mut out = String::new();
+        let name = match self.severity {
+            Severity::Error => "Error",
+            Severity::Warning => "Warning",
+        };
+        let Some(input) = inputs.inputs.get(self.loc.input as usize) else {
+            // A thing that stands nowhere in the text, such as a chain without a name.
+            let _ = writeln!(out, "internal:0:0-0: {name}: {}\n", self.message);
+            return out;
+        };
+        let place = Span::of(self.loc, inputs);
+        if let Origin::File { name, from } = &input.origin {
+            let mut prefix = "In file included from";
+            let mut outer = *from;
+            while let Some(loc) = outer {
+                let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
+                else {
+                    break;
+                };
+                let span = Span::of(loc, inputs);
+                let _ = writeln!(out, "{prefix} {name}:{}:{}-{}:", span.line, span.first, span.last);
+                prefix = "                 from";
+                outer = *from;
+            }
+            let _ = write!(out, "{name}:{}:{}-{}: ", place.line, place.first, place.last);
+        }
+        let _ = writeln!(out, "{name}: {}", self.message);
+
+        let text = &input.text;
+        let line = text[place.start..].split('\n').next().unwrap_or("");
+        // Tabs would move the marks.
+        let _ = writeln!(out, "{}", line.replace('\t', " "));
+        let mut marks = vec![b' '; place.last];
+        let mut spans = vec![(place, b'^')];
+        spans.extend(
+            self.others.iter().filter(|o| o.input == self.loc.input).map(|o| (Span::of(*o, inputs), b'~')),
+        );
+        for (span, mark) in spans.into_iter().rev() {
+            if span.last > marks.len() {
+                marks.resize(span.last, b' ');
+            }
+            if let Some(under) = marks.get_mut(span.first - 1..span.last) {
+                under.fill(mark);
+            }
+        }
+        out.push_str(&String::from_utf8_lossy(&marks));
+        out.push_str("\n\n");
+        out
+    }
+}
+
+impl Diagnostics {
+    /// All messages as nft prints them.
+    pub fn render(&self, inputs: &Inputs) -> String {
+        self.list.iter().map(|d| d.render(inputs)).collect()
+    }
+}
+
+/// A place in lines and columns, both from 1, as nft counts them: in bytes, the last column being that of the last
+/// byte on whatever line it is.
+struct Span {
+    line: u32,
+    /// Offset of the line.
+    start: usize,
+    first: usize,
+    last: usize,
+}
+
+impl Span {
+    fn of(loc: Loc, inputs: &Inputs) -> Span {
+        let Some(input) = inputs.inputs.get(loc.input as usize) else {
+            return Span { line: 0, start: 0, first: 1, last: 0 };
+        };
+        let (line, start) = input.line_of(loc.start);
+        let end = loc.end.saturating_sub(1).max(loc.start);
+        // A newline counts to the line it ends, and the end of the text to the last one.
+        let (_, end_start) = input.line_of(end);
+        let first = (loc.start as usize).min(input.text.len()) - start + 1;
+        let last = (end as usize).max(end_start) - end_start + 1;
+        Span { line, start, first, last }
+    }
+}
+
+/// The name that a misspelt one is likely to mean. Like nft, the last of the nearest ones, when not more than a third
+/// of the letters differ.
+pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best = None;
+    let mut nearest = usize::MAX;
+    for name in names {
+        let (long, short) = (wrong.len().max(name.len()), wrong.len().min(name.len()));
+        if long <= 1 {
+            continue;
+        }
+        let threshold = if long - short <= 1 { (long / 3).max(1) } else { long.div_ceil(3) };
+        let distance = edit_distance(wrong.as_bytes(), name.as_bytes());
+        if distance <= threshold && distance <= nearest {
+            nearest = distance;
+            best = Some(name);
+        }
+    }
+    best
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours between two words (Damerau and Levenshtein).
+fn edit_distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for (i, &x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, &y) in b.iter().enumerate() {
+            let cost = usize::from(x != y);
+            let mut best = (previous[j + 1] + 1).min(row[j] + 1).min(previous[j] + cost);
+            if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
+                best = best.min(before[j - 1] + cost);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut previous, row);
+    }
+    previous[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(text: &str) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add(Origin::File { name: "main".into(), from: None }, text);
+        inputs
+    }
+
+    #[test]
+    fn marks_stand_under_what_is_wrong_and_what_it_conflicts_with() {
+        let at = |start, end| Loc { input: 0, start, end };
+        let diagnostic = Diagnostic::error(at(6, 9), "bad").against(at(2, 5));
+        assert_eq!(
+            diagnostic.render(&inputs("x\n\tab cde f\n")),
+            "main:2:5-7: Error: bad\n ab cde f\n~~~ ^^^\n\n".replace("~~~ ^^^", "~~~ ^^^")
+        );
+        let outer = Diagnostic::warning(at(0, 1), "end of text");
+        assert_eq!(outer.render(&inputs("")), "main:1:1-1: Warning: end of text\n\n^\n\n");
+    }
+
+    #[test]
+    fn a_name_is_suggested_only_if_it_is_near() {
+        for (wrong, names, expected) in [
+            ("filtre", &["filter", "nat"][..], Some("filter")),
+            ("inptu", &["output", "input"], Some("input")),
+            ("x", &["y"], None),
+            ("abc", &["xyz"], None),
+        ] {
+            assert_eq!(most_similar(wrong, names.iter().copied()), expected, "{wrong}");
+        }
     }
 }

@@ -203,10 +203,14 @@ fn word_or_address(rest: &[u8]) -> (Tok, usize) {
     (tok, len)
 }
 
+/// Names of EtherTypes that start with a digit.
+const VLAN_NAMES: [&[u8]; 4] = [b"8021ad", b"8021q", b"802.1ad", b"802.1q"];
+
 fn number_or_address(rest: &[u8]) -> (Tok, usize) {
     let hexadecimal = rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X')) && digits(&rest[2..], 16) > 0;
     let len = if hexadecimal { 2 + digits(&rest[2..], 16) } else { digits(rest, 10) };
-    let text = address_len(rest).max(ip4_len(rest)).max(time_len(rest));
+    let vlan = VLAN_NAMES.iter().find(|name| rest.starts_with(name)).map_or(0, |name| name.len());
+    let text = address_len(rest).max(ip4_len(rest)).max(time_len(rest)).max(vlan);
     if text > len {
         return (Tok::Str, text);
     }
@@ -371,6 +375,7 @@ mod tests {
             ("\"a b\" \"open", "q:\"a b\" junk:\" w:open"),
             ("$x @s @nh,0,8", "$ w:x @ w:s @ w:nh , 0 , 8"),
             ("10 mbytes/second 5/hour", "10 w:mbytes/second 5 / w:hour"),
+            ("8021q 802.1ad", "s:8021q s:802.1ad"),
             ("~ é", "junk:~ junk:é"),
         ] {
             assert_eq!(tokens(text).join(" "), expected, "{text}");

@@ -175,6 +175,8 @@ pub enum ExprKind {
         dir: Option<CtDir>,
         nfproto: u8,
     },
+    /// Written with a family (`rt ip6 nexthop`) its type is that of an address; bare `rt nexthop` is `Nexthop4`
+    /// without a type until evaluation knows better.
     Rt {
         key: RtKey,
     },

@@ -2,7 +2,7 @@
 
 use penstock_ruleset::model::{ChainType, Hook};
 
-use super::{Item, Parsed, Parser};
+use super::{Parsed, Parser};
 use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBlock, TableBlock};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
 use crate::datatype::{DataType, Type};
@@ -24,7 +24,7 @@ impl Parser<'_> {
         self.block(|p| p.table_item(table))
     }
 
-    fn table_item(&mut self, table: &mut TableBlock) -> Parsed<Item> {
+    fn table_item(&mut self, table: &mut TableBlock) -> Parsed<()> {
         let start = self.here();
         match self.word() {
             "chain" => {
@@ -81,14 +81,14 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         }
-        Ok(Item::Read)
+        Ok(())
     }
 
     pub(super) fn chain_block(&mut self, chain: &mut ChainBlock) -> Parsed<()> {
         self.block(|p| p.chain_item(chain))
     }
 
-    fn chain_item(&mut self, chain: &mut ChainBlock) -> Parsed<Item> {
+    fn chain_item(&mut self, chain: &mut ChainBlock) -> Parsed<()> {
         let start = self.here();
         match self.word() {
             "type" => chain.hook = Some(self.hook_spec()?),
@@ -119,7 +119,7 @@ impl Parser<'_> {
             }
             _ => chain.rules.push(self.rule()?),
         }
-        Ok(Item::Read)
+        Ok(())
     }
 
     /// `{ rule; rule … }` behind `jump` and `goto`.
@@ -128,7 +128,7 @@ impl Parser<'_> {
         let mut rules = Vec::new();
         self.block(|p| {
             rules.push(p.rule()?);
-            Ok(Item::Read)
+            Ok(())
         })?;
         Ok(RuleBlock { rules, loc: self.since(start), ..RuleBlock::default() })
     }
@@ -215,11 +215,7 @@ impl Parser<'_> {
             }
             Tok::Dollar => (self.variable()?, 0),
             Tok::Word => {
-                let name = match self.word() {
-                    // Reserved elsewhere, a priority here.
-                    "dstnat" | "srcnat" => self.identifier()?,
-                    _ => self.identifier()?,
-                };
+                let name = self.identifier()?;
                 let sign = match self.tok() {
                     Tok::Plus => 1,
                     Tok::Dash => -1,
@@ -240,10 +236,12 @@ impl Parser<'_> {
 
     fn policy(&mut self) -> Parsed<Expr> {
         let start = self.here();
+        if self.tok() == Tok::Dollar {
+            return self.variable();
+        }
         let verdict = match self.word() {
             "accept" => VerdictExpr::Accept,
             "drop" => VerdictExpr::Drop,
-            _ if self.tok() == Tok::Dollar => return self.variable(),
             _ => return self.unexpected(&["accept", "drop", "'$'"]),
         };
         self.take();
@@ -254,7 +252,7 @@ impl Parser<'_> {
         self.block(|p| p.flowtable_item(flowtable))
     }
 
-    fn flowtable_item(&mut self, flowtable: &mut FlowtableBlock) -> Parsed<Item> {
+    fn flowtable_item(&mut self, flowtable: &mut FlowtableBlock) -> Parsed<()> {
         match self.word() {
             "hook" => {
                 self.take();
@@ -278,7 +276,7 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         }
-        Ok(Item::Read)
+        Ok(())
     }
 
     /// `{ eth0, "eth1", $lan }` or `$devices`

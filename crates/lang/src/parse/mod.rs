@@ -102,14 +102,6 @@ struct Parser<'a> {
     errors: usize,
 }
 
-/// What a block's item did.
-enum Item {
-    /// The item is read, its separator not.
-    Read,
-    /// It brought its own separator, or needs none.
-    Ended,
-}
-
 impl Parser<'_> {
     // Tokens.
 
@@ -286,7 +278,7 @@ impl Parser<'_> {
     }
 
     /// Reads `{ item; item … }` with definitions of its own. Errors stay inside, unless the text ends.
-    fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<Item>) -> Parsed<()> {
+    fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         let depth = self.scope.depth();
         self.scope.open();
@@ -295,7 +287,7 @@ impl Parser<'_> {
         result
     }
 
-    fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<Item>) -> Parsed<()> {
+    fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         loop {
             let result = match self.tok() {
                 Tok::RightBrace => {
@@ -309,8 +301,7 @@ impl Parser<'_> {
                 _ => match self.common() {
                     Ok(true) => continue,
                     Ok(false) => match item(self) {
-                        Ok(Item::Read) => self.separator(),
-                        Ok(Item::Ended) => Ok(()),
+                        Ok(()) => self.separator(),
                         Err(bad) => Err(bad),
                     },
                     Err(bad) => Err(bad),

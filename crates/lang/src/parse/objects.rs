@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
-use super::{Item, Parsed, Parser, time_value};
+use super::{Parsed, Parser, time_value};
 use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec};
 use crate::ast::stmt::StmtKind;
 use crate::lex::Tok;
@@ -34,7 +34,7 @@ impl Parser<'_> {
             self.block(|p| {
                 if p.at("comment") {
                     comment = Some(p.comment()?);
-                    return Ok(Item::Read);
+                    return Ok(());
                 }
                 p.object_item(kind, &mut written)
             })?;
@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(block)
     }
 
-    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>) -> Parsed<Item> {
+    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>) -> Parsed<()> {
         match kind {
             ObjectType::Counter => {
                 self.need("packets")?;
@@ -88,7 +88,7 @@ impl Parser<'_> {
             ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::Connlimit | ObjectType::Tunnel => return self.unexpected(&[]),
         }
-        Ok(Item::Read)
+        Ok(())
     }
 
     fn synproxy_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {

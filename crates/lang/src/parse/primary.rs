@@ -4,6 +4,8 @@ use penstock_program::expr::{CtDir, CtKey, FibResult, MetaKey, NumgenMode, RtKey
 
 use super::{Parsed, Parser};
 use crate::ast::expr::{Expr, ExprKind};
+use crate::datatype::{DataType, Type};
+use crate::keys;
 use crate::lex::Tok;
 use crate::source::Loc;
 
@@ -18,66 +20,12 @@ const FIB_MARK: u32 = 4;
 const FIB_IIF: u32 = 8;
 const FIB_OIF: u32 = 16;
 
-/// Names of the meta keys in the order in which nft lists them.
-const META_KEYS: [(&str, MetaKey); 37] = [
-    ("length", MetaKey::Len),
-    ("protocol", MetaKey::Protocol),
-    ("priority", MetaKey::Priority),
-    ("mark", MetaKey::Mark),
-    ("iif", MetaKey::Iif),
-    ("oif", MetaKey::Oif),
-    ("iifname", MetaKey::IifName),
-    ("oifname", MetaKey::OifName),
-    ("iiftype", MetaKey::IifType),
-    ("oiftype", MetaKey::OifType),
-    ("skuid", MetaKey::SkUid),
-    ("skgid", MetaKey::SkGid),
-    ("nftrace", MetaKey::NfTrace),
-    ("rtclassid", MetaKey::RtClassid),
-    ("secmark", MetaKey::SecMark),
-    ("nfproto", MetaKey::NfProto),
-    ("l4proto", MetaKey::L4Proto),
-    ("ibrname", MetaKey::BriIifName),
-    ("obrname", MetaKey::BriOifName),
-    ("pkttype", MetaKey::PktType),
-    ("cpu", MetaKey::Cpu),
-    ("iifgroup", MetaKey::IifGroup),
-    ("oifgroup", MetaKey::OifGroup),
-    ("cgroup", MetaKey::Cgroup),
-    ("random", MetaKey::Prandom),
-    ("ipsec", MetaKey::SecPath),
-    ("iifkind", MetaKey::IifKind),
-    ("oifkind", MetaKey::OifKind),
-    ("ibrpvid", MetaKey::BriIifPvid),
-    ("ibrvproto", MetaKey::BriIifVproto),
-    ("time", MetaKey::TimeNs),
-    ("day", MetaKey::TimeDay),
-    ("hour", MetaKey::TimeHour),
-    ("sdif", MetaKey::Sdif),
-    ("sdifname", MetaKey::SdifName),
-    ("broute", MetaKey::BriBroute),
-    ("ibrhwaddr", MetaKey::BriIifHwAddr),
-];
-
-/// Keys that came after nft 1.0.6, which its list of known keys does not name.
-const NEWER_META_KEYS: usize = 2;
-
-fn meta_key(name: &str) -> Option<MetaKey> {
-    let name = match name {
-        "ibriport" => "ibrname",
-        "obriport" => "obrname",
-        "secpath" => "ipsec",
-        other => other,
-    };
-    META_KEYS.iter().find(|(n, _)| *n == name).map(|(_, key)| *key)
-}
-
 /// Meta keys that can be written without `meta`.
 fn bare_meta_key(name: &str) -> Option<MetaKey> {
     match name {
         "mark" | "iif" | "iifname" | "iiftype" | "oif" | "oifname" | "oiftype" | "skuid" | "skgid" | "nftrace"
         | "rtclassid" | "ibriport" | "obriport" | "ibrname" | "obrname" | "pkttype" | "cpu" | "iifgroup"
-        | "oifgroup" | "cgroup" | "ipsec" | "time" | "day" | "hour" => meta_key(name),
+        | "oifgroup" | "cgroup" | "ipsec" | "time" | "day" | "hour" => keys::meta_by_name(name).map(|k| k.key),
         _ => None,
     }
 }
@@ -91,6 +39,8 @@ impl Parser<'_> {
             _ => return self.symbol_or_number(),
         }
         let start = self.here();
+        let route = matches!(self.second_word(), "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6");
+        let transform = matches!(self.second_word(), "in" | "out");
         match self.word() {
             "meta" => {
                 self.take();
@@ -100,14 +50,14 @@ impl Parser<'_> {
                 self.take();
                 return self.ct(start);
             }
-            "rt" if matches!(self.second_word(), "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6") => {
+            "rt" if route => {
                 self.take();
                 return self.rt(start);
             }
             "socket" => return self.socket(start),
             "fib" => return self.fib(start),
             "osf" => return self.osf(start),
-            "ipsec" if matches!(self.second_word(), "in" | "out") => return self.xfrm(start),
+            "ipsec" if transform => return self.xfrm(start),
             "numgen" => return self.numgen(start),
             "jhash" => return self.deeper(|p| p.jhash(start)),
             "symhash" => {
@@ -139,7 +89,7 @@ impl Parser<'_> {
         if token.tok != Tok::Word {
             return self.unexpected(&[]);
         }
-        match meta_key(self.word()) {
+        match keys::meta_by_name(self.word()).map(|k| k.key) {
             Some(key) => {
                 self.take();
                 Ok(Expr::new(ExprKind::Meta { key }, self.since(start)))
@@ -148,11 +98,9 @@ impl Parser<'_> {
             None => {
                 let word = self.word().to_string();
                 self.take();
-                let known: Vec<&str> =
-                    META_KEYS[..META_KEYS.len() - NEWER_META_KEYS].iter().map(|(name, _)| *name).collect();
-                let message = format!("syntax error, unexpected {word}, known keys are {}", known.join(", "));
                 let loc = self.since(start);
-                self.error(loc, message)
+                let known = keys::meta_names();
+                self.error(loc, format!("syntax error, unexpected {word}, known keys are {known}"))
             }
         }
     }
@@ -226,7 +174,13 @@ impl Parser<'_> {
             _ => return self.unexpected(&["classid", "nexthop", "mtu", "ipsec"]),
         };
         self.take();
-        Ok(Expr::new(ExprKind::Rt { key, family }, self.since(start)))
+        let mut expr = Expr::new(ExprKind::Rt { key }, self.since(start));
+        expr.dtype = Type::Base(match family {
+            IPV4 => DataType::IpAddr,
+            IPV6 => DataType::Ip6Addr,
+            _ => DataType::Invalid,
+        });
+        Ok(expr)
     }
 
     fn socket(&mut self, start: Loc) -> Parsed<Expr> {

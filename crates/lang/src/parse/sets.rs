@@ -2,10 +2,11 @@
 
 use penstock_program::expr::ObjectType;
 
-use super::{Item, Parsed, Parser};
+use super::{Parsed, Parser};
 use crate::ast::cmd::{SetBlock, SetData};
 use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
 use crate::ast::stmt::Stmt;
+use crate::datatype::DataType;
 use crate::lex::Tok;
 use crate::source::Loc;
 
@@ -30,7 +31,7 @@ impl Parser<'_> {
         Ok(set)
     }
 
-    fn set_item(&mut self, set: &mut SetBlock) -> Parsed<Item> {
+    fn set_item(&mut self, set: &mut SetBlock) -> Parsed<()> {
         match self.word() {
             "type" => {
                 self.take();
@@ -117,7 +118,7 @@ impl Parser<'_> {
                 }
             }
         }
-        Ok(Item::Read)
+        Ok(())
     }
 
     /// `ipv4_addr . inet_service`: a symbol, or a concatenation of them.
@@ -152,7 +153,7 @@ impl Parser<'_> {
         if !reserved && super::words::is_reserved(text) {
             return self.unexpected(&[]);
         }
-        if text != "verdict" && crate::datatype::find(text).is_none() {
+        if text != "verdict" && DataType::from_name(text).is_none() {
             let message = format!("unknown datatype {text}");
             return self.error(token.loc, message);
         }
@@ -163,21 +164,11 @@ impl Parser<'_> {
 
     fn typeof_list(&mut self) -> Parsed<Expr> {
         let start = self.here();
-        let mut parts = vec![self.typeof_part()?];
+        let mut parts = vec![self.primary()?];
         while self.eat_tok(Tok::Dot) {
-            parts.push(self.typeof_part()?);
+            parts.push(self.primary()?);
         }
         Ok(self.one_or_concat(parts, start))
-    }
-
-    fn typeof_part(&mut self) -> Parsed<Expr> {
-        let expr = self.primary()?;
-        if let ExprKind::Hash { .. } | ExprKind::Numgen { .. } = expr.kind
-            && expr.len == 0
-        {
-            return self.error(expr.loc, "primary expression type has no name");
-        }
-        Ok(expr)
     }
 
     fn map_data(&mut self, by_expression: bool) -> Parsed<SetData> {

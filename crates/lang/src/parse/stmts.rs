@@ -64,17 +64,20 @@ impl Parser<'_> {
             return self.match_or_write(start);
         }
         match self.word() {
-            "jump" | "goto" if self.peek_second().tok == Tok::LeftBrace => {
+            "jump" | "goto" => {
+                let target = self.peek_second().tok;
+                if matches!(target, Tok::Word | Tok::Str | Tok::Dollar) {
+                    return match self.verdict()? {
+                        Some(verdict) => Ok(StmtKind::Verdict(verdict)),
+                        None => self.unexpected(&[]),
+                    };
+                }
                 let goto = self.at("goto");
                 self.take();
                 let block = self.implicit_chain()?;
                 Ok(StmtKind::Chain { goto, block })
             }
-            "jump" | "goto" if !matches!(self.peek_second().tok, Tok::Word | Tok::Str | Tok::Dollar) => {
-                self.take();
-                self.unexpected(&["'{'"])
-            }
-            "accept" | "drop" | "continue" | "return" | "jump" | "goto" => match self.verdict()? {
+            "accept" | "drop" | "continue" | "return" => match self.verdict()? {
                 Some(verdict) => Ok(StmtKind::Verdict(verdict)),
                 None => self.unexpected(&[]),
             },
@@ -187,6 +190,8 @@ impl Parser<'_> {
     }
 
     fn stateful(&mut self) -> Parsed<Option<StmtKind>> {
+        let counts = self.at("ct") && self.second_word() == "count";
+        let last = self.at("last") && self.last_is_stmt();
         let kind = match self.word() {
             "counter" => {
                 self.take();
@@ -208,13 +213,13 @@ impl Parser<'_> {
                     self.quota()?
                 }
             }
-            "ct" if self.second_word() == "count" => {
+            "ct" if counts => {
                 self.take();
                 self.take();
                 let over = self.eat("over");
                 StmtKind::CtCount { count: self.number_as()?, over }
             }
-            "last" if self.last_is_stmt() => {
+            "last" if last => {
                 self.take();
                 self.last_use()?
             }
