@@ -82,7 +82,8 @@ impl Diagnostic {
             let mut prefix = "In file included from";
             let mut outer = *from;
             while let Some(loc) = outer {
-                let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
+                let Some(Origin::File { name, from }) =
+                    inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
                 else {
                     break;
                 };

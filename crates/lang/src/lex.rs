@@ -207,7 +207,8 @@ fn word_or_address(rest: &[u8]) -> (Tok, usize) {
 const VLAN_NAMES: [&[u8]; 4] = [b"8021ad", b"8021q", b"802.1ad", b"802.1q"];
 
 fn number_or_address(rest: &[u8]) -> (Tok, usize) {
-    let hexadecimal = rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X')) && digits(&rest[2..], 16) > 0;
+    let hexadecimal =
+        rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X')) && digits(&rest[2..], 16) > 0;
     let len = if hexadecimal { 2 + digits(&rest[2..], 16) } else { digits(rest, 10) };
     let vlan = VLAN_NAMES.iter().find(|name| rest.starts_with(name)).map_or(0, |name| name.len());
     let text = address_len(rest).max(ip4_len(rest)).max(time_len(rest)).max(vlan);
@@ -340,7 +341,8 @@ mod tests {
         let mut out = Vec::new();
         loop {
             let token = lexer.next(text);
-            let at = text.get(token.loc.start as usize..(token.loc.end as usize).min(text.len())).unwrap_or("");
+            let at =
+                text.get(token.loc.start as usize..(token.loc.end as usize).min(text.len())).unwrap_or("");
             match token.tok {
                 Tok::Eof => return out,
                 Tok::Num(n) => out.push(format!("{n}")),

@@ -76,7 +76,8 @@ impl Parser<'_> {
             "comment" => {
                 let comment = self.comment()?;
                 if table.comment.replace(comment).is_some() {
-                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                    return self
+                        .error(start, "You can only specify this once. This statement is duplicated.");
                 }
             }
             _ => return self.unexpected(&[]),
@@ -97,8 +98,7 @@ impl Parser<'_> {
                 let policy = self.policy()?;
                 if chain.policy.replace(policy).is_some() {
                     let loc = self.since(start);
-                    return self
-                        .error(loc, "you cannot set chain policy twice");
+                    return self.error(loc, "you cannot set chain policy twice");
                 }
             }
             "flags" => {
@@ -114,7 +114,8 @@ impl Parser<'_> {
             "comment" => {
                 let comment = self.comment()?;
                 if chain.comment.replace(comment).is_some() {
-                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                    return self
+                        .error(start, "You can only specify this once. This statement is duplicated.");
                 }
             }
             _ => chain.rules.push(self.rule()?),
@@ -202,7 +203,8 @@ impl Parser<'_> {
     fn priority(&mut self) -> Parsed<PrioritySpec> {
         self.need("priority")?;
         let start = self.here();
-        let zero = |loc| Expr::typed(ExprKind::Value(0), loc, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+        let zero =
+            |loc| Expr::typed(ExprKind::Value(0), loc, Type::Base(DataType::Integer), ByteOrder::Host, 32);
         let (expr, offset) = match self.tok() {
             Tok::Num(_) => {
                 let n = self.number_as::<u32>()?;

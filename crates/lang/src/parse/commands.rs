@@ -133,8 +133,18 @@ impl Parser<'_> {
 
     fn monitor(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
-        let objects =
-            ["tables", "chains", "sets", "rules", "elements", "ruleset", "trace", "flowtables", "json", "xml"];
+        let objects = [
+            "tables",
+            "chains",
+            "sets",
+            "rules",
+            "elements",
+            "ruleset",
+            "trace",
+            "flowtables",
+            "json",
+            "xml",
+        ];
         let mut event = None;
         let token = self.peek();
         if token.tok == Tok::Word && !objects.contains(&self.word()) {

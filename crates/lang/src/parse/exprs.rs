@@ -38,7 +38,17 @@ fn is_constant_word(word: &str) -> bool {
     is_symbol_keyword(word)
         || matches!(
             word,
-            "tcp" | "udp" | "udplite" | "esp" | "ah" | "icmp" | "igmp" | "icmpv6" | "comp" | "dccp" | "sctp"
+            "tcp"
+                | "udp"
+                | "udplite"
+                | "esp"
+                | "ah"
+                | "icmp"
+                | "igmp"
+                | "icmpv6"
+                | "comp"
+                | "dccp"
+                | "sctp"
                 | "redirect"
         )
 }
@@ -145,7 +155,9 @@ impl Parser<'_> {
             Tok::Num(_) | Tok::Dollar | Tok::LeftParen => true,
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
-                !super::words::is_reserved(word) || is_constant_word(word) || matches!(word, "exists" | "missing")
+                !super::words::is_reserved(word)
+                    || is_constant_word(word)
+                    || matches!(word, "exists" | "missing")
             }
             _ => self.is_string(token),
         }
@@ -159,7 +171,11 @@ impl Parser<'_> {
                 let text = self.inputs.slice(token.loc);
                 // Symbols are decimal, however they were written.
                 let decimal = !text.starts_with('0') || text.len() == 1;
-                Ok(if decimal { Self::symbol(text, token.loc) } else { Self::symbol(n.to_string(), token.loc) })
+                Ok(if decimal {
+                    Self::symbol(text, token.loc)
+                } else {
+                    Self::symbol(n.to_string(), token.loc)
+                })
             }
             Tok::Dollar => self.variable(),
             _ if self.is_string(token) => {

@@ -74,8 +74,14 @@ impl Parser<'_> {
             return self.unexpected(&[]);
         };
         self.take();
-        let payload =
-            Payload { base: proto.base, proto: Some(proto), field: Some(field), offset: field.offset, raw: false, inner };
+        let payload = Payload {
+            base: proto.base,
+            proto: Some(proto),
+            field: Some(field),
+            offset: field.offset,
+            raw: false,
+            inner,
+        };
         Ok(self.of_template(ExprKind::Payload(payload), field, start))
     }
 

@@ -360,7 +360,10 @@ impl Parser<'_> {
             return Ok(());
         }
         if self.frames.len() > MAX_INCLUDES {
-            self.diags.push(Diagnostic::error(loc, format!("Include nested too deeply, max {MAX_INCLUDES} levels")));
+            self.diags.push(Diagnostic::error(
+                loc,
+                format!("Include nested too deeply, max {MAX_INCLUDES} levels"),
+            ));
             return Err(Bad);
         }
         let mut frames = Vec::new();

@@ -26,8 +26,12 @@ impl Parser<'_> {
     /// What follows the name of an object: `{ … }`, or (`add counter ip t c packets 1 bytes 2`) the bare
     /// configuration. In a table the braces must be there.
     pub(super) fn object(&mut self, kind: ObjectType, start: Loc, in_table: bool) -> Parsed<ObjectBlock> {
-        let mut block =
-            ObjectBlock { kind, value: ObjectSpec::Counter { packets: 0, bytes: 0 }, comment: None, loc: start };
+        let mut block = ObjectBlock {
+            kind,
+            value: ObjectSpec::Counter { packets: 0, bytes: 0 },
+            comment: None,
+            loc: start,
+        };
         let mut written = None;
         if self.tok() == Tok::LeftBrace {
             let mut comment = None;
@@ -101,7 +105,12 @@ impl Parser<'_> {
     }
 
     /// One of the options of `synproxy`, in a statement or an object. `false` if there is none.
-    pub(super) fn synproxy_option(&mut self, mss: &mut u16, wscale: &mut u8, flags: &mut u32) -> Parsed<bool> {
+    pub(super) fn synproxy_option(
+        &mut self,
+        mss: &mut u16,
+        wscale: &mut u8,
+        flags: &mut u32,
+    ) -> Parsed<bool> {
         match self.word() {
             "mss" => {
                 self.take();

@@ -23,9 +23,11 @@ const FIB_OIF: u32 = 16;
 /// Meta keys that can be written without `meta`.
 fn bare_meta_key(name: &str) -> Option<MetaKey> {
     match name {
-        "mark" | "iif" | "iifname" | "iiftype" | "oif" | "oifname" | "oiftype" | "skuid" | "skgid" | "nftrace"
-        | "rtclassid" | "ibriport" | "obriport" | "ibrname" | "obrname" | "pkttype" | "cpu" | "iifgroup"
-        | "oifgroup" | "cgroup" | "ipsec" | "time" | "day" | "hour" => keys::meta_by_name(name).map(|k| k.key),
+        "mark" | "iif" | "iifname" | "iiftype" | "oif" | "oifname" | "oiftype" | "skuid" | "skgid"
+        | "nftrace" | "rtclassid" | "ibriport" | "obriport" | "ibrname" | "obrname" | "pkttype" | "cpu"
+        | "iifgroup" | "oifgroup" | "cgroup" | "ipsec" | "time" | "day" | "hour" => {
+            keys::meta_by_name(name).map(|k| k.key)
+        }
         _ => None,
     }
 }

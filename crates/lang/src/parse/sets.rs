@@ -107,7 +107,8 @@ impl Parser<'_> {
                 let start = self.here();
                 let comment = self.comment()?;
                 if set.comment.replace(comment).is_some() {
-                    return self.error(start, "You can only specify this once. This statement is duplicated.");
+                    return self
+                        .error(start, "You can only specify this once. This statement is duplicated.");
                 }
             }
             _ => {

@@ -96,8 +96,7 @@ impl Parser<'_> {
                 },
                 "timeout" | "expectation" => {
                     self.take();
-                    let kind =
-                        if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
+                    let kind = if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
                     self.take();
                     self.need("set")?;
                     Ok(StmtKind::ObjRef { kind, expr: self.argument()? })
@@ -199,19 +198,11 @@ impl Parser<'_> {
             }
             "limit" => {
                 self.take();
-                if self.at("name") {
-                    self.object_ref(ObjectType::Limit)?
-                } else {
-                    self.limit()?
-                }
+                if self.at("name") { self.object_ref(ObjectType::Limit)? } else { self.limit()? }
             }
             "quota" => {
                 self.take();
-                if self.at("name") {
-                    self.object_ref(ObjectType::Quota)?
-                } else {
-                    self.quota()?
-                }
+                if self.at("name") { self.object_ref(ObjectType::Quota)? } else { self.quota()? }
             }
             "ct" if counts => {
                 self.take();
@@ -508,7 +499,9 @@ impl Parser<'_> {
         self.take();
         self.eat("type");
         let token = self.peek();
-        if !matches!(token.tok, Tok::Word | Tok::Num(_)) || !matches!(token.tok, Tok::Num(_)) && !self.is_string(token) {
+        if !matches!(token.tok, Tok::Word | Tok::Num(_))
+            || !matches!(token.tok, Tok::Num(_)) && !self.is_string(token)
+        {
             return self.unexpected(&[]);
         }
         reject.expr = Some(self.symbol_or_number()?);
@@ -612,7 +605,10 @@ impl Parser<'_> {
 }
 
 fn is_writable(expr: &Expr) -> bool {
-    matches!(expr.kind, ExprKind::Meta { .. } | ExprKind::Ct { .. } | ExprKind::Payload(_) | ExprKind::Exthdr(_))
+    matches!(
+        expr.kind,
+        ExprKind::Meta { .. } | ExprKind::Ct { .. } | ExprKind::Payload(_) | ExprKind::Exthdr(_)
+    )
 }
 
 /// Seconds.
