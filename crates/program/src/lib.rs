@@ -4,7 +4,7 @@
 //! `nft --debug=netlink` prints for a rule is what [`Expr`] prints. This crate holds
 //!
 //! - the expressions themselves, symbolic: sets, chains and objects by name ([`expr`]);
-//! - the verifier: no register read before it was written, nothing out of bounds;
+//! - the verifier: no register read before it was written, nothing out of bounds ([`verify`](mod@verify));
 //! - the linked form with everything resolved, as it is executed ([`image`], [`link`]);
 //! - the interpreter, which defines what a program means ([`interp`]).
 //!
@@ -20,6 +20,7 @@ pub mod link;
 mod register;
 pub mod state;
 mod verdict;
+pub mod verify;
 
 pub use data::Data;
 pub use env::{Context, Env, Hook};

@@ -2,7 +2,8 @@
 
 use penstock_packet::Packet;
 use penstock_wire::ethernet;
-use penstock_wire::{checksum, ipv4_options, protocol, tcp};
+use penstock_wire::ipv6_ext::{self, Walk};
+use penstock_wire::{checksum, dccp, ipv4_options, protocol, sctp, tcp};
 
 use super::Step;
 use super::registers::Registers;
@@ -33,13 +34,14 @@ pub(super) fn load(
     registers: &mut Registers,
     packet: &Packet,
 ) -> Step {
-    // `None` of a kind that the packet cannot have breaks also for `present`, where the kernel says so.
+    // Headers of a family that the packet is not of break also for `present`.
     let (there, bytes) = match op {
         ExthdrOp::Ipv6 => {
             if packet.meta.protocol != ethernet::IPV6 {
                 return Step::Break;
             }
-            let at = find_ipv6(packet.network(), wanted.kind);
+            let found = ipv6_ext::find(packet.network(), Some(wanted.kind), Walk::default());
+            let at = found.ok().map(|f| f.offset);
             (at.is_some(), at.and_then(|at| wanted.of(packet.network(), at)))
         }
         ExthdrOp::Ipv4Opt => {
@@ -53,8 +55,8 @@ pub(super) fn load(
             Some(bytes) => (true, Some(bytes)),
             None => (false, None),
         },
-        ExthdrOp::Sctp => find_sctp(packet, wanted, present),
-        ExthdrOp::Dccp => (find_dccp(packet, wanted.kind).is_some(), None),
+        ExthdrOp::Sctp => find_sctp(packet, wanted),
+        ExthdrOp::Dccp => (has_dccp(packet, wanted.kind), None),
     };
     if present {
         registers.set_u8(dst, there.into());
@@ -66,44 +68,6 @@ pub(super) fn load(
             Step::Next
         }
         None => Step::Break,
-    }
-}
-
-/// Where an extension header is (`ipv6_find_hdr()` of `net/ipv6/exthdrs_core.c`). A header after the first fragment's is
-/// not found in later fragments.
-fn find_ipv6(network: &[u8], target: u8) -> Option<usize> {
-    let mut kind = *network.get(..40)?.get(6)?;
-    let mut at = 40;
-    loop {
-        let extension = matches!(
-            kind,
-            protocol::HOP_BY_HOP
-                | protocol::ROUTING
-                | protocol::FRAGMENT
-                | protocol::AH
-                | protocol::NO_NEXT
-                | protocol::DEST_OPTIONS
-        );
-        if !extension || kind == protocol::NO_NEXT {
-            return (kind == target).then_some(at);
-        }
-        let header = network.get(at..)?;
-        let [next, len] = *header.first_chunk()?;
-        if kind == target {
-            return Some(at);
-        }
-        at += match kind {
-            protocol::FRAGMENT => {
-                let [_, _, high, low] = *header.first_chunk()?;
-                if u16::from_be_bytes([high, low]) & !7 != 0 {
-                    return None;
-                }
-                8
-            }
-            protocol::AH => (usize::from(len) + 2) * 4,
-            _ => (usize::from(len) + 1) * 8,
-        };
-        kind = next;
     }
 }
 
@@ -135,52 +99,24 @@ fn find_tcp(header: &[u8], wanted: Wanted) -> Option<&[u8]> {
 }
 
 /// Whether a chunk is there, and its bytes.
-fn find_sctp(packet: &Packet, wanted: Wanted, present: bool) -> (bool, Option<&[u8]>) {
+fn find_sctp(packet: &Packet, wanted: Wanted) -> (bool, Option<&[u8]>) {
     let Some(bytes) = packet.transport_bytes().filter(|_| is(packet, protocol::SCTP)) else {
         return (false, None);
     };
-    let mut at = 12;
-    while let Some([kind, _, high, low]) = bytes.get(at..).and_then(|b| b.first_chunk()) {
-        let len = usize::from(u16::from_be_bytes([*high, *low]));
-        if len == 0 {
-            break;
-        }
-        if *kind == wanted.kind {
-            let inside =
-                usize::from(wanted.offset) + usize::from(wanted.len) <= len && at + len <= bytes.len();
-            return (true, if inside && !present { wanted.of(bytes, at) } else { None });
-        }
-        at += len.next_multiple_of(4);
-    }
-    (false, None)
+    let header = sctp::Header::new(bytes);
+    let Some(chunk) = header.and_then(|h| h.chunks().find(|c| c.kind == wanted.kind)) else {
+        return (false, None);
+    };
+    let length = usize::from(chunk.length);
+    let inside = usize::from(wanted.offset) + usize::from(wanted.len) <= length
+        && chunk.offset + length <= bytes.len();
+    (true, if inside { wanted.of(bytes, chunk.offset) } else { None })
 }
 
 /// Whether an option is there: the kernel tells no more of DCCP.
-fn find_dccp(packet: &Packet, wanted: u8) -> Option<()> {
-    let header = packet.transport_bytes().filter(|h| is(packet, protocol::DCCP) && h.len() >= 12)?;
-    let data = usize::from(header[4]) * 4;
-    // Type and length of the sequence number share a byte.
-    let extended = header[8] & 1 != 0;
-    let basic = if extended { 16 } else { 12 };
-    let specific = match header[8] >> 1 & 0xf {
-        0 => 4,
-        1 | 7 => 12,
-        2 => 0,
-        _ => 8,
-    };
-    let mut options = header.get(basic + specific..data)?;
-    loop {
-        let (kind, len) = match options {
-            [] => return None,
-            [kind @ 0..=31, ..] => (*kind, 1),
-            [kind, len, ..] if *len >= 2 => (*kind, usize::from(*len)),
-            _ => return None,
-        };
-        if kind == wanted {
-            return Some(());
-        }
-        options = options.get(len..)?;
-    }
+fn has_dccp(packet: &Packet, kind: u8) -> bool {
+    let bytes = packet.transport_bytes().filter(|_| is(packet, protocol::DCCP));
+    bytes.and_then(dccp::Header::new).is_some_and(|h| h.has_option(kind))
 }
 
 fn is(packet: &Packet, protocol: u8) -> bool {

@@ -1,7 +1,7 @@
 //! Loads from headers (`nft_payload_eval()`, `nft_payload_fast_eval()` of `net/netfilter/nft_payload.c`).
 
 use penstock_packet::{Packet, VlanTag};
-use penstock_wire::protocol;
+use penstock_wire::{gre, protocol};
 
 use super::Step;
 use super::registers::Registers;
@@ -84,16 +84,7 @@ pub(super) fn inner_offset(packet: &Packet) -> Option<usize> {
         protocol::UDP => 8,
         protocol::TCP => usize::from(header.get(12).filter(|_| header.len() >= 20)? >> 4) * 4,
         protocol::GRE => {
-            let flags = u16::from_be_bytes(*header.first_chunk()?);
-            const CHECKSUM: u16 = 0x8000;
-            const ROUTING: u16 = 0x4000;
-            const KEY: u16 = 0x2000;
-            const SEQUENCE: u16 = 0x1000;
-            const VERSION: u16 = 0x0007;
-            if header.len() < 4 || flags & (ROUTING | VERSION) != 0 {
-                return None;
-            }
-            4 + 4 * [CHECKSUM, KEY, SEQUENCE].iter().filter(|bit| flags & **bit != 0).count()
+            gre::Header::new(header).filter(|h| h.version() == 0 && !h.has_routing())?.header_len()
         }
         protocol::IPIP => 0,
         _ => return None,
