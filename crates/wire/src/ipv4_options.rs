@@ -55,8 +55,6 @@ pub struct Compiled {
     pub ts_need_address: bool,
     /// Router alert.
     pub router_alert: u8,
-    /// CIPSO label; its contents are not checked.
-    pub cipso: u8,
     /// Option bytes were changed: the header checksum must be made anew.
     pub changed: bool,
 }
@@ -210,12 +208,8 @@ fn compile<F: Fn(Ipv4Addr) -> bool>(
                     out.router_alert = position;
                 }
             }
-            CIPSO => {
-                if out.cipso != 0 {
-                    return bad(0);
-                }
-                out.cipso = position;
-            }
+            // Labels are accepted only of domains that NetLabel is configured for, and there are none.
+            CIPSO => return bad(if n < 8 { 1 } else { 2 }),
             // The kernel asks for CAP_NET_RAW when it checks a copy; in its packet path that is granted.
             _ => {}
         }
@@ -355,6 +349,7 @@ mod tests {
             (&[68, 4, 4, 0], RR, Err(22)),
             (&[68, 4, 5, 0xf0], RR, Err(23)),
             (&[200, 4, 0, 0, 148, 4, 0, 0], RA, Ok(Some(24))),
+            (&[148, 4, 0, 0, 134, 8, 0, 0, 0, 1, 1, 2], RA, Err(26)),
         ] {
             let got = check_copy(options).map(|c| c.find(kind)).map_err(|e| e.0);
             assert_eq!(got, found, "{options:?}");

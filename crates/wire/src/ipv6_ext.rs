@@ -318,9 +318,11 @@ fn check_hop_option(
             out.jumbo = Some(len);
         }
         (OPTION_JUMBO, _) => return Err(OptionError::Drop),
-        // In-situ OAM is off unless a device enables it, and then the option is passed over. Labels of CALIPSO are
-        // accepted by kernels without NetLabel domains.
-        (OPTION_IOAM | OPTION_CALIPSO, _) => {}
+        // In-situ OAM is off unless a device enables it, and then the option is passed over.
+        (OPTION_IOAM, _) if at & 3 == 0 => {}
+        (OPTION_IOAM, _) => return Err(OptionError::Drop),
+        // Labels are accepted only of domains that NetLabel is configured for, and there are none.
+        (OPTION_CALIPSO, _) => return Err(OptionError::Drop),
         _ => match kind >> 6 {
             0 => {}
             1 => return Err(OptionError::Drop),
@@ -638,6 +640,9 @@ mod tests {
             (&[1, 5, 0, 0, 0, 0], Err(OptionError::Drop)),
             (&[0, 0, 0, 0, 0, 1], Err(OptionError::Drop)),
             (&[0x1e, 4, 0, 0, 0, 0], Ok(good)),
+            (&[0, 0, 49, 2, 0, 0], Ok(good)),
+            (&[49, 4, 0, 0, 0, 0], Err(OptionError::Drop)),
+            (&[7, 4, 0, 0, 0, 0], Err(OptionError::Drop)),
             (&[0x5e, 4, 0, 0, 0, 0], Err(OptionError::Drop)),
             (&[0x9e, 4, 0, 0, 0, 0], unknown(42)),
             (&[0, 0xde, 3, 0, 0, 0], unknown(43)),

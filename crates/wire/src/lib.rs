@@ -14,6 +14,9 @@
 //! - Where the meaning of malformed bytes matters (extension header walks, option walks), it is that of the
 //!   Linux kernel, and the comment names the function there.
 //!
+//! IP in IP has no header of its own: the inner header follows at once, announced by [`protocol::IPIP`] or
+//! [`protocol::IPV6`].
+//!
 //! This crate keeps no state and knows no packet buffer, hook or rule.
 //!
 //! ```
