@@ -13,6 +13,7 @@ mod hand_made;
 mod namespace;
 mod net;
 mod penstock;
+mod random;
 mod router;
 mod scenario;
 mod sockets;
@@ -34,8 +35,15 @@ fn main() -> ExitCode {
         println!("SKIPPED: comparison with the kernel: {reason}");
         return ExitCode::SUCCESS;
     }
-    let scenarios: Vec<Scenario> =
-        hand_made::all().into_iter().filter(|s| words.iter().all(|w| s.name.contains(w.as_str()))).collect();
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
+    let random = number("PENSTOCK_RANDOM").unwrap_or(60);
+    println!("kernel: {random} random scenarios, PENSTOCK_SEED={seed}");
+    let scenarios: Vec<Scenario> = hand_made::all()
+        .into_iter()
+        .chain((seed..seed + random).map(random::scenario))
+        .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
+        .collect();
     let results = compare_all(scenarios);
     let (mut failed, mut skipped) = (0, 0);
     for (name, result) in &results {
@@ -70,7 +78,10 @@ fn compare_all(scenarios: Vec<Scenario>) -> BTreeMap<String, Verdict> {
     for scenario in scenarios {
         by_net.entry(scenario.net.clone()).or_default().push(scenario);
     }
-    let work = Mutex::new(by_net.into_iter().collect::<Vec<_>>());
+    // Large groups are split: each thread then has a router of its own.
+    let work: Vec<(String, Vec<Scenario>)> =
+        by_net.iter().flat_map(|(net, group)| group.chunks(100).map(|c| (net.clone(), c.to_vec()))).collect();
+    let work = Mutex::new(work);
     let results = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(4) {

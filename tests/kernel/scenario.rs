@@ -19,12 +19,21 @@ pub struct Scenario {
     pub rules: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
     pub frames: Vec<(String, Vec<u8>)>,
+    /// Nanoseconds between frames. The kernel gets them at once; a limit is the same on both sides if it is so long
+    /// that nothing comes back in this time, or so short that all does.
+    pub spacing: u64,
 }
 
 impl Scenario {
     /// A scenario without frames.
     pub fn new(name: &str, net: &str, rules: &str) -> Scenario {
-        Scenario { name: name.into(), net: net.into(), rules: rules.into(), frames: vec![] }
+        Scenario { name: name.into(), net: net.into(), rules: rules.into(), frames: vec![], spacing: 1000 }
+    }
+
+    /// Lets seconds pass between frames: the host limits its messages of ICMP in time, and the kernel's side has no limit.
+    pub fn slow(mut self) -> Scenario {
+        self.spacing = 3_000_000_000;
+        self
     }
 
     /// Appends a frame.
@@ -51,8 +60,7 @@ impl Scenario {
                     e.insert(CaptureWriter::create(&file, link)?)
                 }
             };
-            // A microsecond apart: limits see no time pass on either side, and the order is the one here.
-            writer.write(1_700_000_000_000_000_000 + i as u64 * 1000, bytes)?;
+            writer.write(1_700_000_000_000_000_000 + i as u64 * self.spacing, bytes)?;
         }
         for (_, writer) in captures {
             writer.finish()?;
