@@ -144,7 +144,7 @@ impl HashBytes {
     }
 
     #[inline]
-    fn key_at(&self, slot: u32) -> &[u8] {
+    pub fn key_at(&self, slot: u32) -> &[u8] {
         let from = slot as usize * self.key_len;
         self.keys.get(from..from + self.key_len).unwrap_or_default()
     }

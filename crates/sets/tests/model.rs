@@ -256,8 +256,8 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
     let plain = Description { key_len: 4, ..Description::default() };
     let nets = Description { interval: true, ..plain.clone() };
     let both = Description { key_len: 8, fields: vec![4, 2], interval: true, ..plain.clone() };
-    let _ = both;
-    for description in [plain, nets] {
+
+    for description in [plain, nets, both] {
         let mut set = Set::new(description.clone()).unwrap();
         let mut count = 0;
         for i in 0..100_000 {
@@ -282,4 +282,68 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
             assert_eq!(set.lookup(&key, 0).map(|e| &e.key[..4]), Some(&number(i).to_be_bytes()[..]));
         }
     }
+}
+
+#[test]
+fn concatenated_ranges_survive_many_insertions_and_removals() {
+    let seed =
+        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("SEED={seed}");
+    let fields = vec![4, 2, 1];
+    for timeout in [false, true] {
+        let description = Description {
+            key_len: 12,
+            fields: fields.clone(),
+            interval: true,
+            timeout,
+            ..Description::default()
+        };
+        run_wide(seed, &description);
+    }
+}
+
+/// As [`run`], with keys from a space so wide that hundreds of entries fit.
+fn run_wide(seed: u64, description: &Description) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut set = Set::new(description.clone()).unwrap();
+    let mut model = Model { description: description.clone(), elements: Vec::new() };
+    let point = |rng: &mut fastrand::Rng| {
+        let mut key = vec![10, rng.u8(0..4), rng.u8(..), 0, 0, rng.u8(0..40), 0, 0, rng.u8(0..3), 0, 0, 0];
+        key[3] = rng.u8(0..2) * 77;
+        key
+    };
+    let mut now = 1;
+    for step in 0..4_000 {
+        now += 1;
+        if rng.u8(0..4) > 0 {
+            let from = point(&mut rng);
+            let mut to = from.clone();
+            if rng.bool() {
+                to[3] = 0xff;
+            }
+            if rng.bool() {
+                to[5] = to[5].saturating_add(rng.u8(0..9));
+            }
+            let expires_at = description.timeout.then(|| now + rng.u64(1..2_000));
+            let e = Element { key: from.into(), key_end: Some(to.into()), value: step, expires_at };
+            assert_eq!(set.insert(e.clone(), now), model.insert(e, now), "seed {seed} step {step}");
+        } else if !model.elements.is_empty() {
+            let e = model.elements.swap_remove(rng.usize(0..model.elements.len()));
+            model.elements.sort_by_key(|e| e.value);
+            let expected = e.is_alive(now).then(|| e.clone());
+            assert_eq!(set.remove(&e.key, e.key_end.as_deref(), now), expected, "seed {seed} step {step}");
+            if expected.is_none() {
+                set.sweep(now);
+            }
+        }
+        if rng.u8(0..100) == 0 {
+            set.commit();
+        }
+        for _ in 0..3 {
+            let key = point(&mut rng);
+            let expected = model.lookup(&key, now);
+            assert_eq!(set.lookup(&key, now).map(|e| e.value), expected, "seed {seed} step {step} {key:?}");
+        }
+    }
+    assert!(set.len() > 300, "{}", set.len());
 }
