@@ -74,7 +74,7 @@ impl Diagnostic {
         };
         let Some(input) = inputs.inputs.get(self.loc.input as usize) else {
             // A thing that stands nowhere in the text, such as a chain without a name.
-            let _ = writeln!(out, "internal:0:0-0: {name}: {}\n", self.message);
+            let _ = writeln!(out, "internal:0:0-0: {name}: {}", self.message);
             return out;
         };
         let place = Span::of(self.loc, inputs);
@@ -114,7 +114,7 @@ impl Diagnostic {
             }
         }
         out.push_str(&String::from_utf8_lossy(&marks));
-        out.push_str("\n\n");
+        out.push('\n');
         out
     }
 }
@@ -206,10 +206,10 @@ mod tests {
         let diagnostic = Diagnostic::error(at(6, 9), "bad").against(at(2, 5));
         assert_eq!(
             diagnostic.render(&inputs("x\n\tab cde f\n")),
-            "main:2:5-7: Error: bad\n ab cde f\n~~~ ^^^\n\n".replace("~~~ ^^^", "~~~ ^^^")
+            "main:2:5-7: Error: bad\n ab cde f\n ~~~ ^^^\n"
         );
         let outer = Diagnostic::warning(at(0, 1), "end of text");
-        assert_eq!(outer.render(&inputs("")), "main:1:1-1: Warning: end of text\n\n^\n\n");
+        assert_eq!(outer.render(&inputs("")), "main:1:1-1: Warning: end of text\n\n^\n");
     }
 
     #[test]

@@ -7,7 +7,6 @@ use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBl
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
 use crate::datatype::{DataType, Type};
 use crate::lex::Tok;
-use crate::source::Loc;
 
 /// `NFT_TABLE_F_*`.
 const TABLE_FLAGS: [(&str, u32); 3] = [("dormant", 1), ("owner", 2), ("persist", 4)];
@@ -98,7 +97,7 @@ impl Parser<'_> {
                 let policy = self.policy()?;
                 if chain.policy.replace(policy).is_some() {
                     let loc = self.since(start);
-                    return self.error(loc, "you cannot set chain policy twice");
+                    return self.late_error(loc, "you cannot set chain policy twice");
                 }
             }
             "flags" => {
@@ -127,7 +126,7 @@ impl Parser<'_> {
     pub(super) fn implicit_chain(&mut self) -> Parsed<RuleBlock> {
         let start = self.here();
         let mut rules = Vec::new();
-        self.block(|p| {
+        self.plain_block(|p| {
             rules.push(p.rule()?);
             Ok(())
         })?;
@@ -146,7 +145,9 @@ impl Parser<'_> {
         };
         self.need("hook")?;
         let hook_name = self.identifier()?;
-        let hook = self.hook(&hook_name.text, hook_name.loc)?;
+        let Some(hook) = self.hook_by_name(&hook_name.text) else {
+            return self.error(hook_name.loc, "unknown chain hook");
+        };
         let devices = match self.word() {
             "device" => {
                 self.take();
@@ -172,7 +173,7 @@ impl Parser<'_> {
                 Some(self.device_list()?)
             }
             "priority" => None,
-            _ => return self.unexpected(&["device", "devices", "priority"]),
+            _ => return self.unexpected(&["priority"]),
         };
         let priority = self.priority()?;
         Ok(HookSpec {
@@ -186,17 +187,17 @@ impl Parser<'_> {
         })
     }
 
-    fn hook(&mut self, name: &str, loc: Loc) -> Parsed<Hook> {
-        match name {
-            "ingress" => Ok(Hook::Ingress),
-            "prerouting" => Ok(Hook::Prerouting),
-            "input" => Ok(Hook::Input),
-            "forward" => Ok(Hook::Forward),
-            "output" => Ok(Hook::Output),
-            "postrouting" => Ok(Hook::Postrouting),
-            "egress" => Ok(Hook::Egress),
-            _ => self.error(loc, "unknown chain hook"),
-        }
+    fn hook_by_name(&self, name: &str) -> Option<Hook> {
+        Some(match name {
+            "ingress" => Hook::Ingress,
+            "prerouting" => Hook::Prerouting,
+            "input" => Hook::Input,
+            "forward" => Hook::Forward,
+            "output" => Hook::Output,
+            "postrouting" => Hook::Postrouting,
+            "egress" => Hook::Egress,
+            _ => return None,
+        })
     }
 
     /// `priority N`, `priority -N`, `priority name`, `priority name + N`, `priority $v`
@@ -231,7 +232,7 @@ impl Parser<'_> {
                 }
                 (Self::symbol(name.text, name.loc), offset)
             }
-            _ => return self.unexpected(&["string", "number", "-", "'$'"]),
+            _ => return self.unexpected(&[]),
         };
         Ok(PrioritySpec { expr, offset, loc: self.since(start) })
     }
@@ -259,8 +260,13 @@ impl Parser<'_> {
             "hook" => {
                 self.take();
                 let name = self.identifier()?;
-                flowtable.hook = Some(self.hook(&name.text, name.loc)?);
                 flowtable.priority = Some(self.priority()?);
+                // A wrong name is found only behind the line.
+                let hook = self.hook_by_name(&name.text);
+                if hook.is_none() {
+                    return self.late_error(name.loc, "unknown chain hook");
+                }
+                flowtable.hook = hook;
             }
             "devices" => {
                 self.take();

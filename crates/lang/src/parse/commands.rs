@@ -72,6 +72,9 @@ impl Parser<'_> {
     }
 
     fn command(&mut self) -> Parsed<(CmdKind, Target)> {
+        if !matches!(self.tok(), Tok::Word | Tok::Str) {
+            return self.unexpected(&[]);
+        }
         let verb = match self.word() {
             "add" => Verb::Add,
             "create" => Verb::Create,
@@ -183,6 +186,7 @@ impl Parser<'_> {
             let handle = self.handle()?;
             return Ok(Target { family: Some(family), handle: Some(handle), ..Target::default() });
         }
+        self.name_or_handle_ahead()?;
         let table = self.identifier()?;
         Ok(Target { family: Some(family), table: Some(table), ..Target::default() })
     }
@@ -207,9 +211,18 @@ impl Parser<'_> {
         if self.at("handle") {
             target.handle = Some(self.handle()?);
         } else {
+            self.name_or_handle_ahead()?;
             target.name = Some(self.identifier()?);
         }
         Ok(target)
+    }
+
+    fn name_or_handle_ahead(&mut self) -> Parsed<()> {
+        let token = self.peek();
+        match token.tok {
+            Tok::Word | Tok::Str if self.is_string(token) => Ok(()),
+            _ => self.unexpected(&["handle", "string"]),
+        }
     }
 
     /// `handle N`, the place being that of the number.
@@ -253,16 +266,28 @@ impl Parser<'_> {
 
     // add, create, insert, replace
 
+    /// `rule`, which may be left out where the name of a table and chain follow.
+    fn rule_word(&mut self) -> Parsed<()> {
+        if self.eat("rule") || self.family_ahead() || self.peek_second().tok == Tok::Word {
+            return Ok(());
+        }
+        self.unexpected(&["rule"])
+    }
+
+    fn family_ahead(&mut self) -> bool {
+        matches!(self.word(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
+    }
+
     fn new_object(&mut self, verb: Verb) -> Parsed<(CmdKind, Target)> {
         match verb {
             Verb::Insert => {
-                self.eat("rule");
+                self.rule_word()?;
                 let target = self.rule_position()?;
                 let rule = self.rule()?;
                 return Ok((verb.cmd(New::Rule(rule)), target));
             }
             Verb::Replace => {
-                self.eat("rule");
+                self.rule_word()?;
                 let target = self.rule_handle()?;
                 let rule = self.rule()?;
                 return Ok((verb.cmd(New::Rule(rule)), target));
@@ -365,6 +390,7 @@ impl Parser<'_> {
                 if self.at("handle") {
                     target.handle = Some(self.handle()?);
                 } else {
+                    self.name_or_handle_ahead()?;
                     target.chain = Some(self.identifier()?);
                     if self.tok() == Tok::LeftBrace {
                         let mut block = ChainBlock::default();
@@ -406,7 +432,7 @@ impl Parser<'_> {
                 self.take();
                 (ObjKind::Rule, self.rule_handle()?)
             }
-            _ => (ObjKind::Rule, self.rule_handle()?),
+            _ => return self.unexpected(&[]),
         };
         Ok((CmdKind::Delete { object, elements, devices, destroy }, target))
     }
@@ -552,7 +578,7 @@ impl Parser<'_> {
                 self.take();
                 (ObjKind::Map, self.named()?)
             }
-            _ => return self.unexpected(&["counters", "quotas", "counter", "quota"]),
+            _ => return self.unexpected(&["counter", "counters", "quotas", "quota"]),
         };
         Ok((CmdKind::Reset { object, elements }, target))
     }
@@ -615,6 +641,6 @@ impl Parser<'_> {
     /// Refuses what follows a word that this version does not know.
     pub(super) fn refuse<T>(&mut self, loc: Loc, message: &str) -> Parsed<T> {
         self.diags.push(Diagnostic::error(loc, message));
-        Err(Bad)
+        Err(Bad::Item)
     }
 }

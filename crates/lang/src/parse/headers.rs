@@ -70,9 +70,14 @@ impl Parser<'_> {
             self.take();
             return self.field_of(upper, Some(proto), start);
         }
-        let Some(field) = proto.template(self.word()).filter(|t| !t.name.is_empty()) else {
-            return self.unexpected(&[]);
+        // ARP's addresses have names of two words.
+        let second = self.second_word().to_string();
+        let two = |p: &mut Self| proto.template(&format!("{} {second}", p.word()));
+        let field = match (proto.name, &*second) {
+            ("arp", "ip" | "ether") => two(self).inspect(|_| _ = self.take()),
+            _ => proto.template(self.word()).filter(|t| !t.name.is_empty()),
         };
+        let Some(field) = field else { return self.unexpected(&[]) };
         self.take();
         let payload = Payload {
             base: proto.base,
@@ -93,14 +98,17 @@ impl Parser<'_> {
     pub(super) fn raw_payload(&mut self) -> Parsed<Expr> {
         let start = self.here();
         self.need_tok(Tok::At)?;
-        let name = self.identifier()?;
-        let base = match &*name.text {
+        let base = match self.word() {
             "ll" => PayloadBase::Link,
             "nh" => PayloadBase::Network,
             "th" => PayloadBase::Transport,
             "ih" => PayloadBase::Inner,
-            _ => return self.error(name.loc, "unknown raw payload base"),
+            _ => {
+                let name = self.identifier()?;
+                return self.error(name.loc, "unknown raw payload base");
+            }
         };
+        self.take();
         let (offset, len) = self.offset_and_len()?;
         let payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
         Ok(self.raw_bits(ExprKind::Payload(payload), len, start))

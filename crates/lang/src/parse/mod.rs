@@ -51,8 +51,14 @@ const MAX_DEPTH: u32 = 200;
 const MAX_COMMENT: usize = 128;
 
 /// An error that is already among the diagnostics.
-#[derive(Clone, Copy, Debug)]
-struct Bad;
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bad {
+    /// The item of the block that is being read is lost.
+    Item,
+    /// The block is lost as a whole. nft's parser drops all it read of a block where it finds an error only behind
+    /// an item's separator.
+    Block,
+}
 
 type Parsed<T> = Result<T, Bad>;
 
@@ -221,7 +227,19 @@ impl Parser<'_> {
 
     fn error<T>(&mut self, loc: Loc, message: impl Into<String>) -> Parsed<T> {
         self.diags.push(Diagnostic::error(loc, message));
-        Err(Bad)
+        Err(Bad::Item)
+    }
+
+    /// An error that nft finds behind the item's separator.
+    fn late_error<T>(&mut self, loc: Loc, message: &str) -> Parsed<T> {
+        self.separator()?;
+        self.diags.push(Diagnostic::error(loc, message));
+        Err(Bad::Block)
+    }
+
+    /// Refuses what may be said only once.
+    fn once<T>(&mut self, loc: Loc) -> Parsed<T> {
+        self.late_error(loc, "You can only specify this once. This statement is duplicated.")
     }
 
     /// The token ahead cannot stand here. `expecting` is what nft names, at most four.
@@ -279,12 +297,40 @@ impl Parser<'_> {
 
     /// Reads `{ item; item … }` with definitions of its own. Errors stay inside, unless the text ends.
     fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+        self.block_of(|p| {
+            item(p)?;
+            p.separator()
+        })
+    }
+
+    /// Reads `{ item item … }`; items that need a separator read it themselves.
+    fn block_of(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         let depth = self.scope.depth();
         self.scope.open();
         let result = self.deeper(|p| p.block_items(&mut item));
         self.scope.close_to(depth);
         result
+    }
+
+    /// Reads a block whose errors end the command that it stands in, and that defines nothing.
+    fn plain_block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+        self.need_tok(Tok::LeftBrace)?;
+        self.deeper(|p| {
+            loop {
+                match p.tok() {
+                    Tok::RightBrace => {
+                        p.take();
+                        return Ok(());
+                    }
+                    Tok::Newline | Tok::Semicolon => _ = p.take(),
+                    _ => {
+                        item(p)?;
+                        p.separator()?;
+                    }
+                }
+            }
+        })
     }
 
     fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
@@ -300,15 +346,15 @@ impl Parser<'_> {
                 }
                 _ => match self.common() {
                     Ok(true) => continue,
-                    Ok(false) => match item(self) {
-                        Ok(()) => self.separator(),
-                        Err(bad) => Err(bad),
-                    },
+                    Ok(false) => item(self),
                     Err(bad) => Err(bad),
                 },
             };
-            if result.is_err() && !self.recover() {
-                return Err(Bad);
+            match result {
+                Ok(()) => {}
+                Err(Bad::Block) => return Err(Bad::Item),
+                Err(Bad::Item) if self.recover() => {}
+                Err(Bad::Item) => return Err(Bad::Item),
             }
         }
     }
@@ -322,10 +368,10 @@ impl Parser<'_> {
             "undefine" => {
                 self.take();
                 let name = self.identifier()?;
+                self.separator()?;
                 if !self.scope.undefine(&name.text) {
                     return self.error(name.loc, format!("undefined symbol '{}'", name.text));
                 }
-                self.separator()?;
             }
             _ => return Ok(false),
         }
@@ -364,7 +410,7 @@ impl Parser<'_> {
                 loc,
                 format!("Include nested too deeply, max {MAX_INCLUDES} levels"),
             ));
-            return Err(Bad);
+            return Err(Bad::Item);
         }
         let mut frames = Vec::new();
         for path in paths {
@@ -534,7 +580,12 @@ fn time_value(text: &str) -> Result<u64, &'static str> {
     while i < bytes.len() {
         let len = bytes[i..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(bytes.len() - i);
         let number: Option<u64> = text[i..i + len].parse().ok();
-        let Some(number) = number else { return Err("wrong time format") };
+        // Nothing before a unit is nothing.
+        let number = match number {
+            Some(number) => number,
+            None if len == 0 => 0,
+            None => return Err("value too large"),
+        };
         i += len;
         let (unit, factor, bit) = match &bytes[i..] {
             [b'm', b's', ..] => (2, 1, 16),

@@ -28,6 +28,15 @@ impl Parser<'_> {
         family
     }
 
+    /// `to`, before which a family could have been.
+    fn need_to(&mut self, family: bool) -> Parsed<()> {
+        match self.eat("to") {
+            true => Ok(()),
+            false if family => self.unexpected(&["to"]),
+            false => self.unexpected(&["to", "ip", "ip6"]),
+        }
+    }
+
     /// `random,persistent`, nothing for 0.
     fn nat_flags(&mut self) -> Parsed<u32> {
         let mut flags = 0;
@@ -118,7 +127,7 @@ impl Parser<'_> {
     pub(super) fn tproxy(&mut self) -> Parsed<StmtKind> {
         self.take();
         let family = Some(self.family_before(&["to"])).filter(|&f| f != 0);
-        self.need("to")?;
+        self.need_to(family.is_some())?;
         let addr = if self.tok() == Tok::Colon { None } else { Some(self.argument()?) };
         let port = if self.eat_tok(Tok::Colon) { Some(self.argument()?) } else { None };
         Ok(StmtKind::Tproxy { family, addr, port })
@@ -135,7 +144,7 @@ impl Parser<'_> {
     pub(super) fn fwd(&mut self) -> Parsed<StmtKind> {
         self.take();
         let nfproto = self.family_before(&["to"]);
-        self.need("to")?;
+        self.need_to(nfproto != 0)?;
         let first = self.argument()?;
         if nfproto == 0 {
             return Ok(StmtKind::Fwd { dev: first, addr: None, nfproto });

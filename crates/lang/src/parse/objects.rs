@@ -35,12 +35,15 @@ impl Parser<'_> {
         let mut written = None;
         if self.tok() == Tok::LeftBrace {
             let mut comment = None;
-            self.block(|p| {
+            let separated =
+                matches!(kind, ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect);
+            self.block_of(|p| {
                 if p.at("comment") {
                     comment = Some(p.comment()?);
                     return Ok(());
                 }
-                p.object_item(kind, &mut written)
+                p.object_item(kind, &mut written)?;
+                if separated { p.separator() } else { Ok(()) }
             })?;
             block.comment = comment;
         } else if in_table {
@@ -70,7 +73,8 @@ impl Parser<'_> {
                 *spec = Some(ObjectSpec::Counter { packets, bytes });
             }
             ObjectType::Quota => {
-                if let StmtKind::Quota { bytes, used, over } = self.quota()? {
+                let start = self.here();
+                if let StmtKind::Quota { bytes, used, over } = self.quota(start)? {
                     *spec = Some(ObjectSpec::Quota { bytes, used, over });
                 }
             }
@@ -97,11 +101,21 @@ impl Parser<'_> {
 
     fn synproxy_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
         let ObjectSpec::Synproxy { mss, wscale, flags } = spec else { return Ok(()) };
-        let mut any = false;
-        while self.synproxy_option(mss, wscale, flags)? {
-            any = true;
+        // Unlike the statement's options, in this order, on one line or several.
+        if !self.at("mss") {
+            return self.unexpected(&[]);
         }
-        if any { Ok(()) } else { self.unexpected(&[]) }
+        self.synproxy_option(mss, wscale, flags)?;
+        while self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon) {}
+        if !self.at("wscale") {
+            return self.unexpected(&["wscale"]);
+        }
+        self.synproxy_option(mss, wscale, flags)?;
+        while self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon) {}
+        while matches!(self.word(), "timestamp" | "sack-perm" | "sack-permitted") {
+            self.synproxy_option(mss, wscale, flags)?;
+        }
+        Ok(())
     }
 
     /// One of the options of `synproxy`, in a statement or an object. `false` if there is none.

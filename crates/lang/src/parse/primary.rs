@@ -192,7 +192,7 @@ impl Parser<'_> {
             "mark" => (SocketKey::Mark, false),
             "wildcard" => (SocketKey::Wildcard, false),
             "cgroupv2" => (SocketKey::Cgroupv2, true),
-            _ => return self.unexpected(&["mark", "transparent", "wildcard", "cgroupv2"]),
+            _ => return self.unexpected(&["transparent", "wildcard", "cgroupv2", "mark"]),
         };
         self.take();
         let mut level = 0;

@@ -242,7 +242,7 @@ impl Parser<'_> {
             match self.tok() {
                 Tok::Comma => self.take(),
                 Tok::RightBrace => break,
-                _ => return self.unexpected(&["newline", "comma", "'}'"][..0]),
+                _ => return self.unexpected(&["comma", "'}'"]),
             };
         }
         self.take();
@@ -263,7 +263,7 @@ impl Parser<'_> {
         };
         let left = self.with_options(key, start)?;
         if self.tok() != Tok::Colon {
-            return if maps == Maps::Verdicts { self.unexpected(&[]) } else { Ok(left) };
+            return if maps == Maps::Verdicts { self.unexpected(&["colon"]) } else { Ok(left) };
         }
         self.take();
         let right = match self.verdict()? {

@@ -65,8 +65,8 @@ impl Parser<'_> {
         }
         match self.word() {
             "jump" | "goto" => {
-                let target = self.peek_second().tok;
-                if matches!(target, Tok::Word | Tok::Str | Tok::Dollar) {
+                let target = self.peek_second();
+                if target.tok == Tok::Dollar || matches!(target.tok, Tok::Word | Tok::Str) && self.is_string(target) {
                     return match self.verdict()? {
                         Some(verdict) => Ok(StmtKind::Verdict(verdict)),
                         None => self.unexpected(&[]),
@@ -149,7 +149,7 @@ impl Parser<'_> {
                     Tok::LeftBrace => self.set_expr(Maps::Verdicts)?,
                     _ => match self.tok() {
                         Tok::At | Tok::Dollar => self.set_ref()?,
-                        _ => return self.unexpected(&["'{'", "@", "'$'"]),
+                        _ => return self.unexpected(&["@", "'{'", "'$'"]),
                     },
                 };
                 let kind = ExprKind::Map { key: Box::new(left), mappings: Box::new(mappings) };
@@ -189,6 +189,7 @@ impl Parser<'_> {
     }
 
     fn stateful(&mut self) -> Parsed<Option<StmtKind>> {
+        let start = self.here();
         let counts = self.at("ct") && self.second_word() == "count";
         let last = self.at("last") && self.last_is_stmt();
         let kind = match self.word() {
@@ -202,12 +203,15 @@ impl Parser<'_> {
             }
             "quota" => {
                 self.take();
-                if self.at("name") { self.object_ref(ObjectType::Quota)? } else { self.quota()? }
+                if self.at("name") { self.object_ref(ObjectType::Quota)? } else { self.quota(start)? }
             }
             "ct" if counts => {
                 self.take();
                 self.take();
                 let over = self.eat("over");
+                if !over && !matches!(self.tok(), Tok::Num(_)) {
+                    return self.unexpected(&["number", "over"]);
+                }
                 StmtKind::CtCount { count: self.number_as()?, over }
             }
             "last" if last => {
@@ -277,15 +281,17 @@ impl Parser<'_> {
     pub(super) fn limit(&mut self) -> Parsed<StmtKind> {
         self.need("rate")?;
         let over = self.over();
+        let start = self.here();
         let rate = self.number()?;
         if self.eat_tok(Tok::Slash) {
             let unit = self.time_unit()?;
             let mut burst = BURST;
+            let start = self.here();
             if self.eat("burst") {
-                let loc = self.here();
                 burst = self.number_as()?;
                 self.need("packets")?;
                 if burst == 0 {
+                    let loc = self.since(start);
                     return self.error(loc, "packet limit burst must be > 0");
                 }
             }
@@ -301,24 +307,25 @@ impl Parser<'_> {
             Some((size, time)) => (size, Some(time)),
             None => (&*word, None),
         };
-        let Some(factor) = data_unit(size) else { return self.error(token.loc, "Wrong rate format") };
         self.take();
+        let whole = self.since(start);
+        let Some(factor) = data_unit(size) else { return self.error(whole, "Wrong rate format") };
         let unit = match unit {
             Some(time) => match time_unit(time) {
                 Some(unit) => unit,
-                None => return self.error(token.loc, "Wrong rate format"),
+                None => return self.error(whole, "Wrong rate format"),
             },
             None => {
                 self.need_tok(Tok::Slash)?;
                 self.time_unit()?
             }
         };
-        let Some(rate) = rate.checked_mul(factor) else { return self.error(token.loc, "Wrong rate format") };
+        let Some(rate) = rate.checked_mul(factor) else { return self.error(whole, "Wrong rate format") };
         let mut burst = 0;
         if self.eat("burst") {
             let loc = self.here();
             let n = self.number()?;
-            let bytes = n.checked_mul(self.data_unit()?).and_then(|n| u32::try_from(n).ok());
+            let bytes = n.checked_mul(self.data_unit(loc)?).and_then(|n| u32::try_from(n).ok());
             let Some(bytes) = bytes else { return self.error(loc, "Wrong rate format") };
             burst = bytes;
         }
@@ -335,35 +342,40 @@ impl Parser<'_> {
         }
     }
 
-    fn data_unit(&mut self) -> Parsed<u64> {
+    fn data_unit(&mut self, start: Loc) -> Parsed<u64> {
         let token = self.peek();
         if token.tok != Tok::Word {
             return self.unexpected(&["string", "bytes"]);
         }
-        match data_unit(self.word()) {
-            Some(factor) => {
-                self.take();
-                Ok(factor)
+        let factor = data_unit(self.word());
+        self.take();
+        match factor {
+            Some(factor) => Ok(factor),
+            None => {
+                let loc = self.since(start);
+                self.error(loc, "Wrong rate format")
             }
-            None => self.error(token.loc, "Wrong unit format"),
         }
     }
 
     /// `[over|until] N mbytes [used N bytes]`
-    pub(super) fn quota(&mut self) -> Parsed<StmtKind> {
+    pub(super) fn quota(&mut self, start: Loc) -> Parsed<StmtKind> {
         let over = self.over();
-        let bytes = self.bytes()?;
-        let used = if self.eat("used") { self.bytes()? } else { 0 };
+        let bytes = self.bytes(start)?;
+        let used = if self.eat("used") { self.bytes(start)? } else { 0 };
         Ok(StmtKind::Quota { bytes, used, over })
     }
 
     /// `N mbytes`
-    fn bytes(&mut self) -> Parsed<u64> {
-        let loc = self.here();
+    fn bytes(&mut self, start: Loc) -> Parsed<u64> {
         let n = self.number()?;
-        match n.checked_mul(self.data_unit()?) {
+        let factor = self.data_unit(start)?;
+        match n.checked_mul(factor) {
             Some(bytes) => Ok(bytes),
-            None => self.error(loc, "Wrong unit format"),
+            None => {
+                let loc = self.since(start);
+                self.error(loc, "Wrong rate format")
+            }
         }
     }
 
@@ -373,16 +385,6 @@ impl Parser<'_> {
         self.take();
         let mut log = Log::default();
         loop {
-            let start = self.here();
-            let twice = match self.word() {
-                "prefix" => log.prefix.is_some(),
-                "group" => log.group.is_some(),
-                "snaplen" => log.snaplen.is_some(),
-                "queue-threshold" => log.queue_threshold.is_some(),
-                "level" => log.level.is_some(),
-                "flags" => false,
-                _ => return Ok(StmtKind::Log(log)),
-            };
             match self.word() {
                 "prefix" => {
                     self.take();
@@ -408,14 +410,11 @@ impl Parser<'_> {
                         None => return self.error(name.loc, "invalid log level"),
                     }
                 }
-                _ => {
+                "flags" => {
                     self.take();
                     log.flags |= self.log_flags()?;
                 }
-            }
-            if twice {
-                let loc = self.since(start);
-                return self.error(loc, "You can only specify this once. This statement is duplicated.");
+                _ => return Ok(StmtKind::Log(log)),
             }
         }
     }
@@ -429,7 +428,7 @@ impl Parser<'_> {
                     flags |= match self.word() {
                         "sequence" => LOG_TCP_SEQUENCE,
                         "options" => LOG_TCP_OPTIONS,
-                        _ => return self.unexpected(&["sequence", "options"]),
+                        _ => return self.unexpected(&["seq", "options"]),
                     };
                     self.take();
                     if !self.eat_tok(Tok::Comma) {
@@ -531,7 +530,7 @@ impl Parser<'_> {
             return self.meter_block(name, 0);
         }
         if !self.eat("add") && !self.eat("offload") {
-            return self.unexpected(&["'{'", "table", "add", "offload"]);
+            return self.unexpected(&["table"]);
         }
         self.need_tok(Tok::At)?;
         Ok(StmtKind::FlowOffload { table: self.string()?.text })
@@ -565,10 +564,14 @@ impl Parser<'_> {
         let stmts = self.stateful_stmts()?;
         if self.eat_tok(Tok::Colon) {
             let data = self.map_value()?;
-            self.need_tok(Tok::RightBrace)?;
+            if !self.eat_tok(Tok::RightBrace) {
+                return self.unexpected(&[]);
+            }
             return Ok(StmtKind::MapUpdate { op, map: set, key, data, stmts });
         }
-        self.need_tok(Tok::RightBrace)?;
+        if !self.eat_tok(Tok::RightBrace) {
+            return self.unexpected(&[]);
+        }
         Ok(StmtKind::SetUpdate { op, set, key, stmts })
     }
 
@@ -583,7 +586,13 @@ impl Parser<'_> {
     fn meter(&mut self) -> Parsed<StmtKind> {
         self.take();
         let name = self.identifier()?.text;
-        let size = if self.eat("size") { self.number_as()? } else { 0 };
+        let size = if self.eat("size") {
+            self.number_as()?
+        } else if self.tok() == Tok::LeftBrace {
+            0
+        } else {
+            return self.unexpected(&["size", "'{'"]);
+        };
         self.meter_block(name, size)
     }
 
