@@ -66,7 +66,9 @@ impl Parser<'_> {
         match self.word() {
             "jump" | "goto" => {
                 let target = self.peek_second();
-                if target.tok == Tok::Dollar || matches!(target.tok, Tok::Word | Tok::Str) && self.is_string(target) {
+                if target.tok == Tok::Dollar
+                    || matches!(target.tok, Tok::Word | Tok::Str) && self.is_string(target)
+                {
                     return match self.verdict()? {
                         Some(verdict) => Ok(StmtKind::Verdict(verdict)),
                         None => self.unexpected(&[]),
