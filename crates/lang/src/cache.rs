@@ -1,0 +1,317 @@
+//! What evaluation knows of the ruleset: tables, chains, sets with their types, objects.
+//!
+//! It starts from a [`Generation`] and follows the commands of a run, so that a rule can refer to a set that an
+//! earlier command adds. Nothing here is authoritative: the ruleset decides what is possible, this only finds types
+//! and gives better messages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use penstock_program::expr::ObjectType;
+use penstock_ruleset::model::{Family, Generation, MapData};
+
+use crate::ast::expr::{ByteOrder, Expr};
+use crate::datatype::{DataType, Type};
+use crate::userdata::SetUserData;
+
+/// One field of a key, or of data: what a concatenation's part is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its type.
+    pub dtype: DataType,
+    /// Its byte order.
+    pub order: ByteOrder,
+    /// Its length in bits.
+    pub len: u32,
+}
+
+impl Field {
+    /// What an expression is; a concatenation inside a concatenation does not occur.
+    pub fn of(expr: &Expr) -> Self {
+        let dtype = match &expr.dtype {
+            Type::Base(dtype) => *dtype,
+            Type::Concat(_) => DataType::Invalid,
+        };
+        Field { dtype, order: expr.order, len: expr.len }
+    }
+
+    /// A basic type at its own length.
+    pub fn base(dtype: DataType) -> Self {
+        Field { dtype, order: dtype.order(), len: dtype.size() }
+    }
+
+    /// Bits that it takes in registers.
+    pub fn padded(&self) -> u32 {
+        self.len.div_ceil(32) * 32
+    }
+}
+
+/// Type of a set's key, or of a map's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyType {
+    /// The type.
+    pub dtype: Type,
+    /// One field, or those of the concatenation.
+    pub fields: Arc<[Field]>,
+}
+
+impl KeyType {
+    /// Of an evaluated expression.
+    pub fn of(expr: &Expr) -> Self {
+        let fields = match &expr.kind {
+            crate::ast::ExprKind::Concat(parts) => parts.iter().map(Field::of).collect(),
+            _ => Arc::from([Field::of(expr)]),
+        };
+        KeyType { dtype: expr.dtype.clone(), fields }
+    }
+
+    /// A basic type.
+    pub fn base(field: Field) -> Self {
+        KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
+    }
+
+    /// Bits: of the field, or of all fields padded.
+    pub fn len(&self) -> u32 {
+        match &self.dtype {
+            Type::Base(_) => self.fields.first().map_or(0, |f| f.len),
+            Type::Concat(_) => self.fields.iter().map(Field::padded).sum(),
+        }
+    }
+
+    /// Whether it has no length.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it is a concatenation.
+    pub fn is_concat(&self) -> bool {
+        matches!(self.dtype, Type::Concat(_))
+    }
+
+    /// Byte order of a plain key.
+    pub fn order(&self) -> ByteOrder {
+        match &self.dtype {
+            Type::Base(_) => self.fields.first().map_or(ByteOrder::Invalid, |f| f.order),
+            Type::Concat(_) => ByteOrder::Invalid,
+        }
+    }
+}
+
+/// What a map gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataKind {
+    /// A value; `interval` for ranges of values (two registers' worth).
+    Value {
+        /// Its type.
+        ty: KeyType,
+        /// Lower and upper end side by side.
+        interval: bool,
+    },
+    /// A verdict.
+    Verdict,
+    /// An object of the table.
+    Object(ObjectType),
+}
+
+/// A set or map, as evaluation needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Dies with its rule.
+    pub anonymous: bool,
+    /// Made for a `meter` statement.
+    pub meter: bool,
+    /// What its keys are.
+    pub key: KeyType,
+    /// What it maps to.
+    pub data: Option<DataKind>,
+    /// Keys may be intervals.
+    pub interval: bool,
+    /// Elements may expire.
+    pub timeout: bool,
+    /// Rules may change it.
+    pub dynamic: bool,
+    /// Adjacent and overlapping intervals are joined.
+    pub auto_merge: bool,
+    /// Kinds of the statements that each element carries.
+    pub stmts: Vec<std::mem::Discriminant<crate::ast::StmtKind>>,
+    /// Intervals that are in it already or were added in this run, ascending; for plain interval sets only.
+    pub intervals: Arc<Vec<(u128, u128)>>,
+}
+
+impl SetInfo {
+    /// Maps to values or verdicts.
+    pub fn is_datamap(&self) -> bool {
+        matches!(self.data, Some(DataKind::Value { .. } | DataKind::Verdict))
+    }
+
+    /// Maps to objects.
+    pub fn is_objmap(&self) -> bool {
+        matches!(self.data, Some(DataKind::Object(_)))
+    }
+
+    /// Maps to anything.
+    pub fn is_map(&self) -> bool {
+        self.data.is_some()
+    }
+
+    /// `map` or `set`, as messages say.
+    pub fn word(&self) -> &'static str {
+        if self.is_map() { "map" } else { "set" }
+    }
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default)]
+pub struct ChainInfo {
+    /// It has a hook.
+    pub base: bool,
+    /// Handles of its rules in order: those of the generation at the start of the run.
+    pub rules: Arc<Vec<u64>>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct TableInfo {
+    /// By name.
+    pub chains: HashMap<Arc<str>, ChainInfo>,
+    /// By name.
+    pub sets: HashMap<Arc<str>, Arc<SetInfo>>,
+    /// By type and name.
+    pub objects: HashMap<(ObjectType, Arc<str>), ()>,
+    /// By name.
+    pub flowtables: HashMap<Arc<str>, ()>,
+}
+
+/// The ruleset as evaluation sees it.
+#[derive(Clone, Debug, Default)]
+pub struct Cache {
+    tables: HashMap<(Family, Arc<str>), TableInfo>,
+}
+
+impl Cache {
+    /// What a generation holds.
+    pub fn new(generation: &Generation) -> Self {
+        let mut cache = Cache::default();
+        for table in &generation.tables {
+            let info = cache.add_table(table.family, &table.name);
+            for chain in &table.chains {
+                let rules = Arc::new(chain.rules.iter().map(|r| r.handle).collect());
+                info.chains.insert(chain.name.clone(), ChainInfo { base: chain.base.is_some(), rules });
+            }
+            for set in &table.sets {
+                if let Some(set) = set_info(set) {
+                    info.sets.insert(set.name.clone(), Arc::new(set));
+                }
+            }
+            for object in &table.objects {
+                info.objects.insert((object_type(&object.value), object.name.clone()), ());
+            }
+            for flowtable in &table.flowtables {
+                info.flowtables.insert(flowtable.name.clone(), ());
+            }
+        }
+        cache
+    }
+
+    /// A table by name.
+    pub fn table(&self, family: Family, name: &str) -> Option<&TableInfo> {
+        self.tables.get(&(family, Arc::from(name)))
+    }
+
+    /// The same, to change it.
+    pub fn table_mut(&mut self, family: Family, name: &str) -> Option<&mut TableInfo> {
+        self.tables.get_mut(&(family, Arc::from(name)))
+    }
+
+    /// Finds or adds a table.
+    pub fn add_table(&mut self, family: Family, name: &Arc<str>) -> &mut TableInfo {
+        self.tables.entry((family, name.clone())).or_default()
+    }
+
+    /// Forgets a table.
+    pub fn remove_table(&mut self, family: Family, name: &str) {
+        self.tables.remove(&(family, Arc::from(name)));
+    }
+
+    /// Forgets all tables of a family, or all.
+    pub fn flush(&mut self, family: Option<Family>) {
+        self.tables.retain(|(f, _), _| family.is_some_and(|family| family != *f));
+    }
+
+    /// Families and names of all tables.
+    pub fn tables(&self) -> impl Iterator<Item = (Family, &Arc<str>, &TableInfo)> {
+        self.tables.iter().map(|((f, n), t)| (*f, n, t))
+    }
+
+    /// A set or map.
+    pub fn set(&self, family: Family, table: &str, name: &str) -> Option<&Arc<SetInfo>> {
+        self.table(family, table)?.sets.get(name)
+    }
+
+    /// Replaces what is known of a set.
+    pub fn put_set(&mut self, family: Family, table: &Arc<str>, set: Arc<SetInfo>) {
+        self.add_table(family, table).sets.insert(set.name.clone(), set);
+    }
+}
+
+/// Kind of an object's configuration.
+pub fn object_type(value: &penstock_ruleset::model::ObjectValue) -> ObjectType {
+    use penstock_ruleset::model::ObjectValue as V;
+    match value {
+        V::Counter(_) => ObjectType::Counter,
+        V::Quota(_) => ObjectType::Quota,
+        V::Limit(_) => ObjectType::Limit,
+        V::CtHelper { .. } => ObjectType::CtHelper,
+        V::CtTimeout { .. } => ObjectType::CtTimeout,
+        V::CtExpect { .. } => ObjectType::CtExpect,
+        V::Synproxy(_) => ObjectType::Synproxy,
+        V::SecMark(_) => ObjectType::SecMark,
+    }
+}
+
+/// What a set of the ruleset is, from what the kernel keeps of it and the language's userdata.
+pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
+    let user = SetUserData::decode(&set.userdata);
+    let key = user.key_type(set.key_type, &set.description)?;
+    let data = match set.data {
+        None => None,
+        Some(MapData::Verdict) => Some(DataKind::Verdict),
+        Some(MapData::Object(kind)) => Some(DataKind::Object(kind)),
+        Some(MapData::Value { len }) => {
+            let (ty, interval) = user.data_type(set.data_type, len)?;
+            Some(DataKind::Value { ty, interval })
+        }
+    };
+    let mut intervals = Vec::new();
+    if set.description.interval && !key.is_concat() {
+        for element in set.elements.iter() {
+            if let (Some(from), to) = (number(&element.key), element.key_end.as_deref().and_then(number)) {
+                intervals.push((from, to.unwrap_or(from)));
+            }
+        }
+        intervals.sort_unstable();
+    }
+    Some(SetInfo {
+        name: set.name.clone(),
+        anonymous: set.anonymous,
+        meter: false,
+        key,
+        data,
+        interval: set.description.interval,
+        timeout: set.description.timeout,
+        dynamic: set.description.dynamic,
+        auto_merge: user.auto_merge,
+        stmts: Vec::new(),
+        intervals: Arc::new(intervals),
+    })
+}
+
+/// A key of at most 16 bytes as a number, first byte highest; `None` for the catch-all and longer ones.
+fn number(key: &[u8]) -> Option<u128> {
+    if key.is_empty() || key.len() > 16 {
+        return None;
+    }
+    Some(key.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+}

@@ -1,0 +1,516 @@
+//! Expressions: values, symbols, prefixes, ranges, concatenations, lists.
+
+use std::sync::Arc;
+
+use penstock_program::expr::CtKey;
+
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
+use crate::datatype::{Base, DataType, Type};
+use crate::eval::context::{Expected, fields_of};
+use crate::eval::{Eval, Result, conflict, error};
+use crate::source::Loc;
+
+/// Lowest `bits` bits set.
+pub(crate) fn bitmask(bits: u32) -> u128 {
+    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
+}
+
+/// Highest `prefix` of `bits` bits set.
+pub(crate) fn prefixmask(bits: u32, prefix: u32) -> u128 {
+    bitmask(bits) & !bitmask(bits.saturating_sub(prefix))
+}
+
+/// A constant.
+pub(crate) fn constant(value: u128, loc: Loc, dtype: Type, order: ByteOrder, len: u32) -> Expr {
+    Expr { kind: ExprKind::Value(value), loc, dtype, order, len, constant: true, singleton: true }
+}
+
+impl Expr {
+    /// Takes the expression out, leaving an empty value in its place.
+    pub(crate) fn take(&mut self) -> Expr {
+        let loc = self.loc;
+        std::mem::replace(self, Expr::new(ExprKind::Value(0), loc))
+    }
+
+    /// The number of a constant.
+    pub(crate) fn value(&self) -> Option<u128> {
+        match self.kind {
+            ExprKind::Value(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// nft's word for the kind of expression.
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.kind {
+            ExprKind::Symbol { .. } => "symbol",
+            ExprKind::Variable { .. } => "variable",
+            ExprKind::Value(_) | ExprKind::String(_) => "value",
+            ExprKind::Verdict(_) => "verdict",
+            ExprKind::Prefix { .. } => "prefix",
+            ExprKind::Range { .. } => "range",
+            ExprKind::Concat(_) => "concat",
+            ExprKind::List(_) => "list",
+            ExprKind::Set { .. } => "set",
+            ExprKind::SetElem(_) => "element",
+            ExprKind::CatchAll => "catchall set element",
+            ExprKind::Mapping { .. } => "mapping",
+            ExprKind::Map { .. } => "map",
+            ExprKind::SetRef { .. } => "set reference",
+            ExprKind::Payload(_) => "payload",
+            ExprKind::Exthdr(_) => "exthdr",
+            ExprKind::Meta { .. } => "meta",
+            ExprKind::Ct { .. } => "ct",
+            ExprKind::Rt { .. } => "routing",
+            ExprKind::Fib { .. } => "fib",
+            ExprKind::Socket { .. } => "socket",
+            ExprKind::Osf { .. } => "osf",
+            ExprKind::Xfrm { .. } => "xfrm",
+            ExprKind::Tunnel { .. } => "tunnel",
+            ExprKind::Numgen { .. } => "numgen",
+            ExprKind::Hash { .. } => "hash",
+            ExprKind::Unary { .. } => "unary",
+            ExprKind::Binop { .. } => "binop",
+            ExprKind::Relational { .. } => "relational",
+            ExprKind::FlagCmp { .. } => "flagcmp",
+        }
+    }
+
+    /// Basic type of its data type.
+    pub(crate) fn base(&self) -> Base {
+        self.dtype.base()
+    }
+}
+
+impl Type {
+    /// Basic type of a plain type; concatenations have none.
+    pub(crate) fn base(&self) -> Base {
+        match self {
+            Type::Base(dtype) => dtype.base(),
+            Type::Concat(_) => Base::Concat,
+        }
+    }
+}
+
+impl Eval<'_, '_> {
+    /// Evaluates an expression in place.
+    pub(crate) fn expr(&mut self, e: &mut Expr) -> Result {
+        match &mut e.kind {
+            ExprKind::Symbol { .. } => self.symbol(e),
+            ExprKind::Variable { name } => error(e.loc, format!("unknown identifier '{name}'")),
+            ExprKind::SetRef { .. } => Ok(()),
+            ExprKind::Value(_) => self.value(e),
+            ExprKind::String(_) => self.string(e),
+            ExprKind::Verdict(_) => self.verdict(e),
+            ExprKind::Meta { .. }
+            | ExprKind::Socket { .. }
+            | ExprKind::Osf { .. }
+            | ExprKind::Rt { .. }
+            | ExprKind::Fib { .. }
+            | ExprKind::Ct { .. }
+            | ExprKind::Xfrm { .. }
+            | ExprKind::Tunnel { .. }
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { .. } => self.key(e),
+            ExprKind::Payload(_) => self.payload(e),
+            ExprKind::Exthdr(_) => self.exthdr(e),
+            ExprKind::Prefix { .. } => self.prefix(e),
+            ExprKind::Range { .. } => self.range(e),
+            ExprKind::Unary { .. } => self.unary(e),
+            ExprKind::Binop { .. } => self.binop(e),
+            ExprKind::Concat(_) => self.concat(e),
+            ExprKind::List(_) => self.list(e),
+            ExprKind::Set { .. } => self.set_expr(e),
+            ExprKind::SetElem(_) => self.set_elem(e),
+            ExprKind::CatchAll => {
+                self.adopt(e);
+                e.constant = true;
+                e.singleton = true;
+                Ok(())
+            }
+            ExprKind::Mapping { .. } => self.mapping(e),
+            ExprKind::Map { .. } => self.map(e),
+            ExprKind::Relational { .. } => self.relational(e),
+            ExprKind::FlagCmp { .. } => self.flagcmp(e),
+        }
+    }
+
+    /// Gives an expression the type that is expected here.
+    pub(crate) fn adopt(&mut self, e: &mut Expr) {
+        if let Some(dtype) = &self.expected.dtype {
+            e.dtype = dtype.clone();
+        }
+        e.order = self.expected.order;
+        e.len = self.expected.len;
+    }
+
+    /// What stands beside an expression that was just evaluated is of its type.
+    pub(crate) fn expect_like(&mut self, e: &Expr) {
+        self.expected = Expected::like(e);
+    }
+
+    fn symbol(&mut self, e: &mut Expr) -> Result {
+        let ExprKind::Symbol { kind, text } = &e.kind else { return Ok(()) };
+        let (kind, text) = (*kind, text.clone());
+        match kind {
+            SymbolKind::Value => {
+                let dtype = match &self.expected.dtype {
+                    Some(Type::Base(dtype)) => *dtype,
+                    Some(Type::Concat(_)) => {
+                        let desc = self.expected.dtype.as_ref().map(Type::desc).unwrap_or_default();
+                        return error(e.loc, format!("invalid data type, expected {desc}"));
+                    }
+                    None => DataType::Invalid,
+                };
+                self.parse_symbol(e, dtype, &text)?;
+                self.expr(e)
+            }
+            SymbolKind::Set => {
+                let set = self.find_set(&text, e.loc)?;
+                e.dtype = set.key.dtype.clone();
+                e.order = set.key.order();
+                e.len = set.key.len();
+                e.constant = true;
+                e.kind = ExprKind::SetRef { set: text };
+                Ok(())
+            }
+        }
+    }
+
+    fn value(&mut self, e: &mut Expr) -> Result {
+        if e.dtype == Type::default() {
+            e.dtype = self.expected.dtype.clone().unwrap_or_default();
+        }
+        e.constant = true;
+        e.singleton = true;
+        match e.base() {
+            Base::String => self.string_value(e),
+            Base::Verdict | Base::Concat => {
+                let desc = e.dtype.desc();
+                error(e.loc, format!("invalid data type, expected {desc}"))
+            }
+            Base::Invalid | Base::Integer | Base::Bitmask => self.integer(e),
+        }
+    }
+
+    /// Checks the range of a number and gives it the order and length that are expected.
+    fn integer(&mut self, e: &mut Expr) -> Result {
+        let Some(value) = e.value() else { return Ok(()) };
+        if self.expected.max > 0 && value > u128::from(self.expected.max) {
+            return error(e.loc, format!("Value {value} exceeds valid range 0-{}", self.expected.max));
+        }
+        let max = bitmask(self.expected.len);
+        if value > max {
+            return error(e.loc, format!("Value {value} exceeds valid range 0-{max}"));
+        }
+        e.order = self.expected.order;
+        e.len = self.expected.len;
+        Ok(())
+    }
+
+    /// A string becomes its bytes in a register; one that ends in `*` a prefix.
+    fn string(&mut self, e: &mut Expr) -> Result {
+        let ExprKind::String(text) = &e.kind else { return Ok(()) };
+        let text = text.clone();
+        if e.dtype == Type::default() {
+            e.dtype = self.expected.dtype.clone().unwrap_or_default();
+        }
+        e.constant = true;
+        e.singleton = true;
+        let bits = text.len() as u32 * 8;
+        if self.expected.len > 0 && bits > self.expected.len {
+            return error(e.loc, format!("String exceeds maximum length of {}", self.expected.len / 8));
+        }
+        if text.len() > 16 {
+            e.order = ByteOrder::Host;
+            e.len = bits;
+            return Ok(());
+        }
+        let mut bytes = [0; 16];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        e.kind = ExprKind::Value(u128::from_le_bytes(bytes));
+        e.len = bits;
+        self.string_value(e)
+    }
+
+    fn string_value(&mut self, e: &mut Expr) -> Result {
+        let Some(value) = e.value() else { return Ok(()) };
+        let mut bytes = value.to_le_bytes();
+        let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
+        let len = if self.expected.len > 0 { self.expected.len } else { e.len.max(used as u32 * 8) };
+        if used as u32 * 8 > len {
+            return error(e.loc, format!("String exceeds maximum length of {}", len / 8));
+        }
+        if used == 0 {
+            return error(e.loc, "Empty string is not allowed");
+        }
+        e.order = ByteOrder::Host;
+        e.len = len;
+        if bytes[used - 1] != b'*' {
+            return Ok(());
+        }
+        if used == 1 {
+            return error(e.loc, "All-wildcard strings are not supported");
+        }
+        bytes[used - 1] = 0;
+        if bytes[used - 2] == b'\\' {
+            bytes[used - 2] = b'*';
+            e.kind = ExprKind::Value(u128::from_le_bytes(bytes));
+            return Ok(());
+        }
+        e.kind = ExprKind::Value(u128::from_le_bytes(bytes));
+        let base = e.clone();
+        e.kind = ExprKind::Prefix { base: Box::new(base), len: (used as u32 - 1) * 8 };
+        e.singleton = false;
+        Ok(())
+    }
+
+    fn verdict(&mut self, e: &mut Expr) -> Result {
+        e.dtype = Type::Base(DataType::Verdict);
+        e.constant = true;
+        e.singleton = true;
+        if let ExprKind::Verdict(VerdictExpr::Jump(chain) | VerdictExpr::Goto(chain)) = &mut e.kind {
+            match &mut chain.kind {
+                ExprKind::Variable { name } => {
+                    return error(chain.loc, format!("unknown identifier '{name}'"));
+                }
+                ExprKind::Symbol { text, .. } => chain.kind = ExprKind::String(text.clone()),
+                _ => {}
+            }
+            match &chain.kind {
+                ExprKind::String(name) if name.len() > 255 => {
+                    return error(chain.loc, "chain name is too long (255 characters at most)");
+                }
+                ExprKind::String(_) => {}
+                _ => return error(chain.loc, "invalid chain value expression, only string is allowed"),
+            }
+        }
+        Ok(())
+    }
+
+    fn prefix(&mut self, e: &mut Expr) -> Result {
+        let ExprKind::Prefix { base, len } = &mut e.kind else { return Ok(()) };
+        let prefix = *len;
+        self.expr(base)?;
+        if base.base() == Base::String {
+            // A wildcard of `string`, evaluated before.
+            e.constant = true;
+            return Ok(());
+        }
+        let allowed = matches!(base.dtype, Type::Base(t) if t.allows_prefix());
+        if !allowed || base.value().is_none() {
+            return error(e.loc, format!("Prefix expression is undefined for {} types", base.dtype.desc()));
+        }
+        if prefix > base.len {
+            return error(
+                e.loc,
+                format!("Prefix length {prefix} is invalid for type of {} bits width", base.len),
+            );
+        }
+        if let ExprKind::Value(value) = &mut base.kind {
+            *value &= prefixmask(base.len, prefix);
+        }
+        let (dtype, order, bits) = (base.dtype.clone(), base.order, base.len);
+        e.dtype = dtype;
+        e.order = order;
+        e.len = bits;
+        e.constant = true;
+        e.singleton = false;
+        Ok(())
+    }
+
+    fn range(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::Range { left, right } = &mut e.kind else { return Ok(()) };
+        self.range_end(left, loc)?;
+        self.range_end(right, loc)?;
+        if let (Some(from), Some(to)) = (left.value(), right.value())
+            && from > to
+        {
+            return error(loc, "Range negative size");
+        }
+        let (dtype, order, len) = (left.dtype.clone(), left.order, left.len);
+        e.dtype = dtype;
+        e.order = order;
+        e.len = len;
+        e.constant = true;
+        e.singleton = false;
+        Ok(())
+    }
+
+    fn range_end(&mut self, end: &mut Expr, range: Loc) -> Result {
+        self.expr(end)?;
+        if end.base() != Base::Integer {
+            return conflict(
+                end.loc,
+                range,
+                format!("Range expression is undefined for {} types", end.dtype.desc()),
+            );
+        }
+        if end.value().is_none() {
+            return conflict(end.loc, range, "Range is not constant");
+        }
+        Ok(())
+    }
+
+    fn unary(&mut self, e: &mut Expr) -> Result {
+        let ExprKind::Unary { op, expr } = &mut e.kind else { return Ok(()) };
+        self.expr(expr)?;
+        let (op, dtype, len) = (*op, expr.dtype.clone(), expr.len);
+        e.dtype = dtype;
+        e.len = len;
+        e.order = match op {
+            UnaryOp::Hton => ByteOrder::Big,
+            UnaryOp::Ntoh => ByteOrder::Host,
+        };
+        Ok(())
+    }
+
+    fn concat(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::Concat(parts) = &mut e.kind else { return Ok(()) };
+        let outer = self.expected.clone();
+        let expected: Option<Arc<[DataType]>> = match &outer.dtype {
+            Some(Type::Concat(parts)) => Some(parts.clone()),
+            Some(Type::Base(dtype)) if *dtype != DataType::Invalid => Some(Arc::from([*dtype])),
+            _ => None,
+        };
+        let count = parts.len();
+        let mut types = Vec::with_capacity(count);
+        let mut len = 0;
+        let mut constant = true;
+        let mut singleton = true;
+        for (i, part) in parts.iter_mut().enumerate() {
+            if let ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } = part.kind {
+                return error(part.loc, "specify either ip or ip6 for address matching");
+            }
+            self.expected = match (&outer.key, &expected) {
+                (Some(key), _) => match key.get(i) {
+                    Some(field) => Expected::new(Type::Base(field.dtype), field.order, field.len),
+                    None => return too_many(part.loc, loc, &outer),
+                },
+                (None, Some(types)) => match types.get(i) {
+                    Some(dtype) => Expected::base(*dtype),
+                    None => return too_many(part.loc, loc, &outer),
+                },
+                (None, None) => Expected::new(Type::default(), ByteOrder::Invalid, 0),
+            };
+            self.expr(part)?;
+            match &part.kind {
+                ExprKind::Set { .. } => {
+                    return error(part.loc, "cannot use an anonymous set in a concatenation");
+                }
+                ExprKind::SetRef { .. } => {
+                    return error(part.loc, "cannot use a set reference in a concatenation");
+                }
+                _ => {}
+            }
+            let dtype = match &part.dtype {
+                Type::Base(dtype) => *dtype,
+                Type::Concat(_) => return error(part.loc, "concatenation inside a concatenation"),
+            };
+            if part.len == 0 {
+                return conflict(
+                    part.loc,
+                    loc,
+                    format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
+                );
+            }
+            constant &= part.constant;
+            singleton &= part.singleton;
+            types.push(dtype);
+            len += part.len.div_ceil(32) * 32;
+        }
+        e.dtype = Type::Concat(types.into());
+        e.len = len;
+        e.order = ByteOrder::Invalid;
+        e.constant = constant;
+        e.singleton = singleton;
+        let wanted = outer.key.as_ref().map(|k| k.len()).or(expected.as_ref().map(|x| x.len()));
+        if let (Some(wanted), Some(dtype)) = (wanted, &outer.dtype)
+            && count < wanted
+        {
+            return error(
+                loc,
+                format!(
+                    "datatype mismatch, expected {}, expression has type {}",
+                    dtype.desc(),
+                    e.dtype.desc()
+                ),
+            );
+        }
+        self.expected = Expected {
+            key: outer.key.or_else(|| fields_of(e)),
+            ..Expected::new(e.dtype.clone(), e.order, e.len)
+        };
+        Ok(())
+    }
+
+    fn list(&mut self, e: &mut Expr) -> Result {
+        let ExprKind::List(items) = &mut e.kind else { return Ok(()) };
+        let mut bits = 0;
+        for item in items.iter_mut() {
+            self.expr(item)?;
+            let Some(value) = item.value() else {
+                return error(item.loc, "List member must be a constant value");
+            };
+            if item.base() != Base::Bitmask {
+                return error(
+                    item.loc,
+                    format!("Basetype of type {} is not bitmask", item.dtype.desc()),
+                );
+            }
+            bits |= value;
+        }
+        let dtype = self.expected.dtype.clone().unwrap_or_default();
+        *e = constant(bits, e.loc, dtype, ByteOrder::Host, self.expected.len);
+        Ok(())
+    }
+
+    /// Brings an expression into a byte order: constants and single bytes by saying so, others by an operation.
+    pub(crate) fn convert(&mut self, e: &mut Expr, order: ByteOrder) -> Result {
+        if let ExprKind::Concat(_) = e.kind {
+            return Ok(());
+        }
+        if e.order == order {
+            return Ok(());
+        }
+        if !matches!(e.base(), Base::Integer | Base::Bitmask) {
+            let name = |o| if o == ByteOrder::Host { "host endian" } else { "big endian" };
+            return error(
+                e.loc,
+                format!("Byteorder mismatch: expected {}, got {}", name(order), name(e.order)),
+            );
+        }
+        if e.constant || e.len / 8 < 2 {
+            set_order(e, order);
+            return Ok(());
+        }
+        let op = match order {
+            ByteOrder::Big => UnaryOp::Hton,
+            _ => UnaryOp::Ntoh,
+        };
+        let (loc, dtype, len) = (e.loc, e.dtype.clone(), e.len);
+        let inner = e.take();
+        *e = Expr::typed(ExprKind::Unary { op, expr: Box::new(inner) }, loc, dtype, order, len);
+        Ok(())
+    }
+}
+
+/// Says of a constant and its parts in which order they are meant.
+pub(crate) fn set_order(e: &mut Expr, order: ByteOrder) {
+    e.order = order;
+    match &mut e.kind {
+        ExprKind::Range { left, right } => {
+            left.order = order;
+            right.order = order;
+        }
+        ExprKind::Prefix { base, .. } => base.order = order,
+        _ => {}
+    }
+}
+
+fn too_many<T>(part: Loc, whole: Loc, expected: &Expected) -> Result<T> {
+    let desc = expected.dtype.as_ref().map(Type::desc).unwrap_or_default();
+    conflict(part, whole, format!("unexpected concat component, expecting {desc}"))
+}

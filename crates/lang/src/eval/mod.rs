@@ -1,0 +1,147 @@
+//! Evaluation: what a command means, found and checked (nft's `evaluate.c` and the protocol contexts of `proto.c`,
+//! `payload.c`, `meta.c`, `ct.c`).
+//!
+//! The tree is annotated in place: symbols become values, every expression gets data type, byte order and length,
+//! matches that others depend on are inserted before them, anonymous sets become declarations that the rule refers
+//! to. What comes out is what [`crate::lower`] turns into programs.
+//!
+//! - [`expr`]: values, symbols, prefixes, ranges, concatenations, lists, operators;
+//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`keys`]: meta, ct and their like;
+//! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`cmd`]: commands; [`chain`]: hooks.
+
+mod chain;
+mod cmd;
+mod context;
+mod dependency;
+mod expr;
+mod keys;
+mod merge;
+mod nat;
+mod operator;
+mod payload;
+mod relational;
+mod set;
+mod stmt;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use penstock_ruleset::model::{Family, Generation};
+
+use crate::ast::expr::Expr;
+use crate::ast::{Cmd, Stmt};
+use crate::cache::{Cache, SetInfo};
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::names::Names;
+use crate::source::Loc;
+
+pub use chain::priority_number;
+pub use cmd::expand;
+
+use context::{Expected, Protocols};
+
+/// What a step of evaluation gives; the error is the one message of the command.
+pub(crate) type Result<T = ()> = std::result::Result<T, Box<Diagnostic>>;
+
+/// An error at one place.
+pub(crate) fn error<T>(loc: Loc, message: impl Into<String>) -> Result<T> {
+    Err(Box::new(Diagnostic::error(loc, message)))
+}
+
+/// An error at one place that conflicts with another.
+pub(crate) fn conflict<T>(loc: Loc, other: Loc, message: impl Into<String>) -> Result<T> {
+    Err(Box::new(Diagnostic::error(loc, message).against(other)))
+}
+
+/// An anonymous set or map of the command at hand.
+#[derive(Clone, Debug)]
+pub struct AnonymousSet {
+    /// Its type; the name is `__set%d#ID`.
+    pub info: SetInfo,
+    /// Tells it apart within the run.
+    pub id: u32,
+    /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a `meter`.
+    pub elements: Option<Expr>,
+    /// Content never changes (all but those of `meter`).
+    pub constant: bool,
+    /// `size` of a meter.
+    pub size: Option<u32>,
+    /// Where it was written.
+    pub loc: Loc,
+}
+
+/// What outlives a command: the ruleset as known so far, names of the system, anonymous sets not lowered yet.
+pub struct Context<'a> {
+    /// Interfaces, services, users, …
+    pub names: &'a dyn Names,
+    /// Tables, chains, sets and objects known so far in this run.
+    pub cache: Cache,
+    /// Sets of the command evaluated last, by name, in the order in which they are to be made.
+    pub anonymous: BTreeMap<Arc<str>, AnonymousSet>,
+    next_id: u32,
+}
+
+impl<'a> Context<'a> {
+    /// On top of a generation.
+    pub fn new(generation: &Generation, names: &'a dyn Names) -> Self {
+        Context { names, cache: Cache::new(generation), anonymous: BTreeMap::new(), next_id: 1 }
+    }
+
+    /// What a set reference refers to.
+    pub fn set(&self, family: Family, table: &str, name: &str) -> Option<SetInfo> {
+        match self.anonymous.get(name) {
+            Some(set) => Some(set.info.clone()),
+            None => self.cache.set(family, table, name).map(|s| (**s).clone()),
+        }
+    }
+}
+
+/// Evaluates a command (one that [`expand`] gave). `false` if there was an error; it is in `diags` then, and the
+/// command must not be lowered.
+pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> bool {
+    ctx.anonymous.clear();
+    let family = cmd.target.family.unwrap_or(Family::Ip);
+    let table = cmd.target.table.as_ref().map(|t| t.text.clone());
+    let mut eval = Eval::new(ctx, family, table);
+    match eval.command(cmd) {
+        Ok(()) => true,
+        Err(diagnostic) => {
+            diags.push(*diagnostic);
+            false
+        }
+    }
+}
+
+/// The state of evaluation within one command (nft's `struct eval_ctx`).
+pub(crate) struct Eval<'c, 'a> {
+    pub ctx: &'c mut Context<'a>,
+    pub family: Family,
+    pub table: Option<Arc<str>>,
+    pub protocols: Protocols,
+    pub expected: Expected,
+    /// Matches that the statement at hand depends on: they go before it.
+    pub inserted: Vec<Stmt>,
+    /// The set whose elements are being evaluated.
+    pub set: Option<Arc<SetInfo>>,
+}
+
+impl<'c, 'a> Eval<'c, 'a> {
+    fn new(ctx: &'c mut Context<'a>, family: Family, table: Option<Arc<str>>) -> Self {
+        Eval {
+            ctx,
+            family,
+            table,
+            protocols: Protocols::new(family),
+            expected: Expected::default(),
+            inserted: Vec::new(),
+            set: None,
+        }
+    }
+
+    /// A number for an anonymous set.
+    fn next_id(&mut self) -> u32 {
+        let id = self.ctx.next_id;
+        self.ctx.next_id += 1;
+        id
+    }
+}
