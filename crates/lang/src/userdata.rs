@@ -130,7 +130,7 @@ impl SetUserData {
     /// Type of the keys; from the kernel's type number where the userdata do not tell.
     pub fn key_type(&self, number: u32, description: &Description) -> Option<KeyType> {
         if self.key.is_empty() {
-            let types = types_of_number(number)?;
+            let types = Type::from_id(number)?.fields().to_vec();
             let lens: Vec<u32> = match description.fields.as_slice() {
                 [] => vec![description.key_len as u32 * 8],
                 fields => fields.iter().map(|f| u32::from(*f) * 8).collect(),
@@ -143,7 +143,7 @@ impl SetUserData {
     /// Type of the data, and whether they are intervals.
     pub fn data_type(&self, number: u32, len: u32) -> Option<(KeyType, bool)> {
         if self.data.is_empty() {
-            let types = types_of_number(number)?;
+            let types = Type::from_id(number)?.fields().to_vec();
             let fields = types.into_iter().map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
             return Some((key_type(fields.collect()), self.data_interval));
         }
@@ -164,26 +164,6 @@ fn key_type(fields: Vec<Field>) -> KeyType {
     }
 }
 
-/// The kernel-visible number of a type: six bits per field of a concatenation, the first one highest.
-pub fn number_of_type(dtype: &Type) -> u32 {
-    match dtype {
-        Type::Base(dtype) => *dtype as u32,
-        Type::Concat(parts) => parts.iter().fold(0, |n, part| n << 6 | *part as u32),
-    }
-}
-
-/// The basic types in such a number.
-fn types_of_number(number: u32) -> Option<Vec<DataType>> {
-    let mut types = Vec::new();
-    let mut rest = number;
-    while rest > 0 {
-        types.push(DataType::from_number(rest & 0x3f)?);
-        rest >>= 6;
-    }
-    types.reverse();
-    Some(types)
-}
-
 fn encode_fields(fields: &[Field]) -> Vec<u8> {
     let mut out = Vec::with_capacity(fields.len() * 6);
     for field in fields {
@@ -202,7 +182,7 @@ fn decode_fields(data: &[u8]) -> Vec<Field> {
     data.chunks_exact(6)
         .filter_map(|c| {
             Some(Field {
-                dtype: DataType::from_number(u32::from(c[0]))?,
+                dtype: DataType::from_id(u32::from(c[0]))?,
                 order: match c[1] {
                     1 => ByteOrder::Host,
                     2 => ByteOrder::Big,

@@ -42,6 +42,50 @@ impl Expected {
     }
 }
 
+/// What operators, ranges and lengths go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    Invalid,
+    Verdict,
+    Integer,
+    /// An integer whose bits are flags.
+    Bitmask,
+    String,
+    Concat,
+}
+
+impl Type {
+    /// Of a plain type; concatenations are of their own.
+    pub(crate) fn kind(&self) -> Base {
+        match self {
+            Type::Concat(_) => Base::Concat,
+            Type::Base(dtype) if dtype.is_bitmask() => Base::Bitmask,
+            Type::Base(dtype) => match dtype.basetype() {
+                DataType::Integer => Base::Integer,
+                DataType::String => Base::String,
+                DataType::Verdict => Base::Verdict,
+                _ => Base::Invalid,
+            },
+        }
+    }
+
+    /// Whether values are flags.
+    pub(crate) fn is_bitmask(&self) -> bool {
+        self.kind() == Base::Bitmask
+    }
+
+    /// In words, as messages have it.
+    pub(crate) fn desc(&self) -> String {
+        match self {
+            Type::Base(dtype) => dtype.description().to_owned(),
+            Type::Concat(parts) => {
+                let parts: Vec<&str> = parts.iter().map(|p| p.description()).collect();
+                format!("concatenation of ({})", parts.join(", "))
+            }
+        }
+    }
+}
+
 /// The fields of a concatenation; `None` for other expressions.
 pub(crate) fn fields_of(expr: &Expr) -> Option<Arc<[Field]>> {
     match &expr.kind {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use penstock_program::expr::CtKey;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
-use crate::datatype::{Base, DataType, Type};
-use crate::eval::context::{Expected, fields_of};
+use crate::datatype::{self, DataType, Type};
+use crate::eval::context::{Base, Expected, fields_of};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::source::Loc;
 
@@ -78,17 +78,7 @@ impl Expr {
 
     /// Basic type of its data type.
     pub(crate) fn base(&self) -> Base {
-        self.dtype.base()
-    }
-}
-
-impl Type {
-    /// Basic type of a plain type; concatenations have none.
-    pub(crate) fn base(&self) -> Base {
-        match self {
-            Type::Base(dtype) => dtype.base(),
-            Type::Concat(_) => Base::Concat,
-        }
+        self.dtype.kind()
     }
 }
 
@@ -174,6 +164,20 @@ impl Eval<'_, '_> {
                 e.kind = ExprKind::SetRef { set: text };
                 Ok(())
             }
+        }
+    }
+
+    /// A word becomes the value that it names in a type.
+    fn parse_symbol(&mut self, e: &mut Expr, dtype: DataType, text: &str) -> Result {
+        match datatype::parse(dtype, text, self.ctx.names) {
+            Ok(found) => {
+                e.kind = ExprKind::Value(found.value);
+                e.dtype = Type::Base(dtype);
+                e.order = found.order;
+                e.len = found.len;
+                Ok(())
+            }
+            Err(message) => error(e.loc, message),
         }
     }
 
@@ -297,8 +301,7 @@ impl Eval<'_, '_> {
             e.constant = true;
             return Ok(());
         }
-        let allowed = matches!(base.dtype, Type::Base(t) if t.allows_prefix());
-        if !allowed || base.value().is_none() {
+        if !matches!(base.base(), Base::Integer | Base::Bitmask) || base.value().is_none() {
             return error(e.loc, format!("Prefix expression is undefined for {} types", base.dtype.desc()));
         }
         if prefix > base.len {
@@ -327,7 +330,7 @@ impl Eval<'_, '_> {
         if let (Some(from), Some(to)) = (left.value(), right.value())
             && from > to
         {
-            return error(loc, "Range negative size");
+            return error(loc, "Range has zero or negative size");
         }
         let (dtype, order, len) = (left.dtype.clone(), left.order, left.len);
         e.dtype = dtype;
@@ -340,7 +343,7 @@ impl Eval<'_, '_> {
 
     fn range_end(&mut self, end: &mut Expr, range: Loc) -> Result {
         self.expr(end)?;
-        if end.base() != Base::Integer {
+        if !matches!(end.base(), Base::Integer | Base::Bitmask) {
             return conflict(
                 end.loc,
                 range,

@@ -57,7 +57,7 @@ pub(crate) fn conflict<T>(loc: Loc, other: Loc, message: impl Into<String>) -> R
 #[derive(Clone, Debug)]
 pub struct AnonymousSet {
     /// Its type; the name is `__set%d#ID`.
-    pub info: SetInfo,
+    pub info: Arc<SetInfo>,
     /// Tells it apart within the run.
     pub id: u32,
     /// Its elements: an [`ExprKind::Set`](crate::ast::ExprKind::Set); `None` for the set of a `meter`.
@@ -76,8 +76,8 @@ pub struct Context<'a> {
     pub names: &'a dyn Names,
     /// Tables, chains, sets and objects known so far in this run.
     pub cache: Cache,
-    /// Sets of the command evaluated last, by name, in the order in which they are to be made.
-    pub anonymous: BTreeMap<Arc<str>, AnonymousSet>,
+    /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
+    pub anonymous: BTreeMap<u32, AnonymousSet>,
     next_id: u32,
 }
 
@@ -87,11 +87,19 @@ impl<'a> Context<'a> {
         Context { names, cache: Cache::new(generation), anonymous: BTreeMap::new(), next_id: 1 }
     }
 
+    /// The anonymous set of that name.
+    pub(crate) fn anonymous_id(&self, name: &str) -> Option<u32> {
+        match name.rsplit_once('#') {
+            Some((_, id)) => id.parse().ok(),
+            None => self.anonymous.iter().find(|(_, set)| &*set.info.name == name).map(|(id, _)| *id),
+        }
+    }
+
     /// What a set reference refers to.
-    pub fn set(&self, family: Family, table: &str, name: &str) -> Option<SetInfo> {
-        match self.anonymous.get(name) {
+    pub fn set(&self, family: Family, table: &str, name: &str) -> Option<Arc<SetInfo>> {
+        match self.anonymous_id(name).and_then(|id| self.anonymous.get(&id)) {
             Some(set) => Some(set.info.clone()),
-            None => self.cache.set(family, table, name).map(|s| (**s).clone()),
+            None => self.cache.set(family, table, name).cloned(),
         }
     }
 }
@@ -123,6 +131,9 @@ pub(crate) struct Eval<'c, 'a> {
     pub inserted: Vec<Stmt>,
     /// The set whose elements are being evaluated.
     pub set: Option<Arc<SetInfo>>,
+    /// The ICMP message type that a match before asked for, or the set of them.
+    pub icmp_type: Option<u8>,
+    pub icmp_types_seen: Option<Vec<u8>>,
 }
 
 impl<'c, 'a> Eval<'c, 'a> {
@@ -135,6 +146,8 @@ impl<'c, 'a> Eval<'c, 'a> {
             expected: Expected::default(),
             inserted: Vec::new(),
             set: None,
+            icmp_type: None,
+            icmp_types_seen: None,
         }
     }
 

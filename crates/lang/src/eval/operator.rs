@@ -1,8 +1,8 @@
 //! Binary operators: constants are folded, invertible ones move from the field to the constants it is compared with.
 
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
-use crate::datatype::{Base, DataType, Type};
-use crate::eval::context::Expected;
+use crate::datatype::{DataType, Type};
+use crate::eval::context::{Base, Expected};
 use crate::eval::expr::{bitmask, constant};
 use crate::eval::{Eval, Result, conflict};
 
@@ -111,7 +111,7 @@ impl Eval<'_, '_> {
                 return Ok(());
             }
             let done = match &right.kind {
-                ExprKind::SetRef { set } => match self.ctx.anonymous.get_mut(set) {
+                ExprKind::SetRef { set } => match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
                     Some(set) => match &mut set.elements {
                         Some(elements) => transfer_one(op, by, elements)?,
                         None => false,

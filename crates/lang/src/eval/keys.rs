@@ -1,0 +1,195 @@
+//! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what each insists on.
+
+use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey, XfrmKey};
+use penstock_ruleset::model::Family;
+
+use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::cache::Field;
+use crate::datatype::{DataType, Type};
+use crate::eval::context::Expected;
+use crate::eval::dependency::conflicting;
+use crate::eval::{Eval, Result, error};
+use crate::keys;
+use crate::proto::{network, transport};
+
+/// Type of a `meta` key.
+pub(crate) fn meta_field(key: MetaKey) -> Field {
+    let info = keys::meta(key);
+    Field { dtype: info.dtype, order: info.order, len: info.len }
+}
+
+/// `NFTA_FIB_F_PRESENT`.
+const FIB_PRESENT: u32 = 32;
+
+impl Eval<'_, '_> {
+    /// Evaluates an expression that loads something other than packet bytes.
+    pub(crate) fn key(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let network = self.protocols.at(PayloadBase::Network);
+        let mut max = 0;
+        match &mut e.kind {
+            ExprKind::Meta { key } => {
+                let key = *key;
+                if key == MetaKey::NfProto && self.family != Family::Inet {
+                    return error(loc, "meta nfproto is only useful in the inet family");
+                }
+                if key == MetaKey::TimeDay {
+                    max = 6;
+                }
+                let field = meta_field(key);
+                set_type(e, field.dtype, field.order, field.len);
+            }
+            ExprKind::Ct { key, dir, nfproto } => {
+                self.ct_dependency(key, *nfproto, loc)?;
+                let key = *key;
+                let _ = dir;
+                let info = keys::ct(key);
+                let (mut dtype, mut len) = (info.dtype, info.len);
+                match key {
+                    CtKey::Src | CtKey::Dst => match network {
+                        Some(known) if *known == network::IP => (dtype, len) = (DataType::IpAddr, 32),
+                        Some(known) if *known == network::IP6 => (dtype, len) = (DataType::Ip6Addr, 128),
+                        _ => {}
+                    },
+                    CtKey::ProtoSrc | CtKey::ProtoDst => {
+                        if self.protocols.at(PayloadBase::Transport).is_some_and(|t| *t != transport::ICMP) {
+                            dtype = DataType::InetService;
+                        }
+                    }
+                    _ => {}
+                }
+                set_type(e, dtype, info.order, len);
+            }
+            ExprKind::Rt { key } => {
+                // `rt nexthop` without a family is what the table or the rule is about.
+                let key = *key;
+                let info = keys::rt(key);
+                match key {
+                    RtKey::Nexthop4 if network.is_some_and(|n| *n == network::IP6) => {
+                        return error(loc, conflicting(&network::IP6, &network::IP));
+                    }
+                    RtKey::Nexthop6 if network.is_some_and(|n| *n == network::IP) => {
+                        return error(loc, conflicting(&network::IP, &network::IP6));
+                    }
+                    _ => {}
+                }
+                set_type(e, info.dtype, info.order, info.len);
+            }
+            ExprKind::Socket { key, .. } => {
+                let key = *key;
+                let info = keys::socket(key);
+                set_type(e, info.dtype, info.order, info.len);
+                if matches!(
+                    key,
+                    penstock_program::expr::SocketKey::Transparent
+                        | penstock_program::expr::SocketKey::Wildcard
+                ) {
+                    max = 1;
+                }
+            }
+            ExprKind::Osf { .. } => {
+                self.osf_dependency(loc)?;
+                set_type(e, DataType::String, ByteOrder::Host, 128);
+            }
+            ExprKind::Fib { flags, result } => {
+                if *flags & FIB_PRESENT != 0 {
+                    set_type(e, DataType::Boolean, ByteOrder::Host, 1);
+                } else {
+                    let info = keys::fib(*result);
+                    let dtype = match result {
+                        FibResult::OifName => DataType::IfName,
+                        _ => info.dtype,
+                    };
+                    set_type(e, dtype, info.order, info.len);
+                }
+            }
+            ExprKind::Xfrm { key, .. } => {
+                let key = *key;
+                match key {
+                    XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 => {
+                        self.xfrm_dependency(&network::IP, loc)?;
+                    }
+                    XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => {
+                        self.xfrm_dependency(&network::IP6, loc)?;
+                    }
+                    XfrmKey::Reqid | XfrmKey::Spi => {}
+                }
+                let info = keys::xfrm(key);
+                set_type(e, info.dtype, info.order, info.len);
+            }
+            ExprKind::Tunnel { key } => {
+                let info = keys::tunnel(*key);
+                set_type(e, info.dtype, info.order, info.len);
+            }
+            ExprKind::Numgen { modulus, offset, .. } => {
+                let (modulus, offset) = (*modulus, *offset);
+                set_type(e, DataType::Integer, ByteOrder::Host, 32);
+                max = generated_max(modulus, offset);
+            }
+            ExprKind::Hash { expr, modulus, offset, .. } => {
+                if let Some(expr) = expr {
+                    self.expected = Expected::default();
+                    self.expr(expr)?;
+                }
+                max = generated_max(*modulus, *offset);
+                set_type(e, DataType::Integer, ByteOrder::Host, 32);
+            }
+            _ => {}
+        }
+        e.constant = false;
+        e.singleton = true;
+        self.expected = Expected::like(e);
+        self.expected.max = max;
+        Ok(())
+    }
+
+    /// Addresses of a flow: the family is written, known, or the expression is ambiguous.
+    fn ct_dependency(&mut self, key: &mut CtKey, nfproto: u8, loc: crate::source::Loc) -> Result {
+        let known = self.protocols.at(PayloadBase::Network);
+        let wanted = match (*key, nfproto) {
+            (CtKey::SrcIp | CtKey::DstIp, _) | (CtKey::Src | CtKey::Dst, 2) => &network::IP,
+            (CtKey::SrcIp6 | CtKey::DstIp6, _) | (CtKey::Src | CtKey::Dst, 10) => &network::IP6,
+            _ => return Ok(()),
+        };
+        match known {
+            Some(known) if known != wanted => error(loc, conflicting(known, wanted)),
+            _ => {
+                *key = match (*key, *wanted == network::IP) {
+                    (CtKey::Src, true) => CtKey::SrcIp,
+                    (CtKey::Src, false) => CtKey::SrcIp6,
+                    (CtKey::Dst, true) => CtKey::DstIp,
+                    (CtKey::Dst, false) => CtKey::DstIp6,
+                    (other, _) => other,
+                };
+                Ok(())
+            }
+        }
+    }
+
+    fn xfrm_dependency(&mut self, wanted: &'static crate::proto::Proto, loc: crate::source::Loc) -> Result {
+        match self.protocols.at(PayloadBase::Network) {
+            Some(known) if known != wanted => error(loc, conflicting(known, wanted)),
+            _ => Ok(()),
+        }
+    }
+
+    /// `osf` looks at TCP headers only.
+    fn osf_dependency(&mut self, loc: crate::source::Loc) -> Result {
+        match self.protocols.at(PayloadBase::Transport) {
+            Some(known) if *known == transport::TCP => Ok(()),
+            Some(known) => error(loc, conflicting(known, &transport::TCP)),
+            None => self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc),
+        }
+    }
+}
+
+fn set_type(e: &mut Expr, dtype: DataType, order: ByteOrder, len: u32) {
+    e.dtype = Type::Base(dtype);
+    e.order = order;
+    e.len = len;
+}
+
+/// The largest value of a generator; 0 says nothing of it.
+fn generated_max(modulus: u32, offset: u32) -> u32 {
+    modulus.saturating_add(offset).saturating_sub(1)
+}

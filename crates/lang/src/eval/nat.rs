@@ -1,0 +1,303 @@
+//! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one map.
+
+use penstock_program::expr::{NatType, PayloadBase};
+use penstock_ruleset::model::Family;
+
+use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::ast::stmt::{Nat, NatKind};
+use crate::ast::{Stmt, StmtKind};
+use crate::cache::{DataKind, Field, KeyType};
+use crate::datatype::{DataType, Type};
+use crate::eval::context::Expected;
+use crate::eval::{Eval, Result, conflict, error};
+use crate::proto::{network, transport};
+use crate::source::Loc;
+
+/// `NF_NAT_RANGE_*`.
+pub(crate) const RANGE_MAP_IPS: u32 = 1;
+pub(crate) const RANGE_PROTO_SPECIFIED: u32 = 2;
+pub(crate) const RANGE_NETMAP: u32 = 64;
+
+fn address_type(family: u8) -> DataType {
+    if family == 10 { DataType::Ip6Addr } else { DataType::IpAddr }
+}
+
+impl Eval<'_, '_> {
+    pub(crate) fn nat(&mut self, nat: &mut Nat, loc: Loc) -> Result {
+        self.nat_family(nat, loc)?;
+        if let Some(addr) = &mut nat.addr {
+            if nat.concat || is_concat_map(addr, self) {
+                nat.concat = true;
+                return self.nat_concat(nat, loc);
+            }
+            let family = nat.family;
+            if family == 0 {
+                return error(loc, "ip or ip6 must be specified with address for inet tables.");
+            }
+            if let ExprKind::Map { mappings, .. } = &mut addr.kind
+                && let ExprKind::Set { elements, .. } = &mappings.kind
+                && elements.iter().any(has_concat_data)
+            {
+                nat.concat = true;
+                return self.nat_concat(nat, loc);
+            }
+            self.arg(addr, loc, Expected::base(address_type(family)))?;
+            if let ExprKind::Prefix { .. } = addr.kind {
+                to_range(addr);
+                if nat.prefix {
+                    nat.flags |= RANGE_NETMAP;
+                }
+            }
+            if let ExprKind::Map { mappings, .. } = &addr.kind
+                && let ExprKind::SetRef { set } = &mappings.kind
+                && let Some(set) = self.known_set(set)
+                && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
+            {
+                nat.interval = true;
+            }
+            if nat.prefix {
+                nat.flags |= RANGE_NETMAP;
+            }
+        }
+        if nat.port.is_some() {
+            self.transport_needed(nat, loc)?;
+            if let Some(port) = &mut nat.port {
+                self.arg(port, loc, Expected::base(DataType::InetService))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds whether addresses are IPv4 or IPv6: written, of the table, of the rule, or of the map.
+    fn nat_family(&mut self, nat: &mut Nat, loc: Loc) -> Result {
+        match self.family {
+            Family::Ip | Family::Ip6 => {
+                let own = self.family as u8;
+                if nat.family == 0 {
+                    nat.family = own;
+                }
+                if nat.family != own {
+                    return error(loc, "conflicting protocols specified: ip vs. ip6");
+                }
+            }
+            Family::Inet => {
+                if nat.family == 0 {
+                    nat.family = match self.protocols.at(PayloadBase::Network) {
+                        Some(known) if *known == network::IP => 2,
+                        Some(known) if *known == network::IP6 => 10,
+                        _ => self.map_family(nat),
+                    };
+                    if nat.family == 0 && nat.addr.is_some() {
+                        return error(loc, "ip or ip6 must be specified with address for inet tables.");
+                    }
+                } else {
+                    let wanted = if nat.family == 10 { &network::IP6 } else { &network::IP };
+                    match self.protocols.at(PayloadBase::Network) {
+                        Some(known) if *known != *wanted => {
+                            return error(
+                                loc,
+                                format!("conflicting protocols specified: {} vs. {}.", known.name, wanted.name),
+                            );
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Family::Arp | Family::Bridge | Family::Netdev => {
+                return error(loc, "NAT is only supported for IPv4/IPv6");
+            }
+        }
+        Ok(())
+    }
+
+    /// What the data of a named map say.
+    fn map_family(&mut self, nat: &Nat) -> u8 {
+        let Some(addr) = &nat.addr else { return 0 };
+        let ExprKind::Map { mappings, .. } = &addr.kind else { return 0 };
+        let ExprKind::Symbol { text, .. } = &mappings.kind else { return 0 };
+        match self.known_set(text).as_ref().map(|s| &s.data) {
+            Some(Some(DataKind::Value { ty, .. })) => match ty.fields.first().map(|f| f.dtype) {
+                Some(DataType::IpAddr) => 2,
+                Some(DataType::Ip6Addr) => 10,
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Ports need a header that has them.
+    fn transport_needed(&mut self, nat: &Nat, _loc: Loc) -> Result {
+        let Some(port) = &nat.port else { return Ok(()) };
+        match self.protocols.at(PayloadBase::Transport) {
+            Some(known) if *known != crate::eval::context::UNKNOWN || self.protocols.transports.len() > 1 => Ok(()),
+            Some(_) => Ok(()),
+            None if matches!(port.kind, ExprKind::Map { .. }) => Ok(()),
+            None => conflict(
+                port.loc,
+                _loc,
+                "transport protocol mapping is only valid after transport protocol match",
+            ),
+        }
+    }
+
+    /// `dnat to KEY map { … : ADDRESS . PORT }`.
+    fn nat_concat(&mut self, nat: &mut Nat, loc: Loc) -> Result {
+        let Some(addr) = &mut nat.addr else { return Ok(()) };
+        if nat.family == 0 {
+            return error(loc, "ip or ip6 must be specified with address for inet tables.");
+        }
+        let address = address_type(nat.family);
+        let ty = KeyType {
+            dtype: Type::Concat([address, DataType::InetService].into()),
+            fields: [Field::base(address), Field::base(DataType::InetService)].into(),
+        };
+        match &mut addr.kind {
+            ExprKind::Map { key, mappings } => {
+                let sets = matches!(mappings.kind, ExprKind::Set { .. });
+                let _ = key;
+                if self.protocols.at(PayloadBase::Transport).is_none() && sets && !keyed_by_transport(addr) {
+                    return conflict(
+                        addr.loc,
+                        loc,
+                        "transport protocol mapping is only valid after transport protocol match",
+                    );
+                }
+                self.expected = ty.expected();
+                self.map(addr)?;
+                if addr.dtype != ty.dtype {
+                    return conflict(
+                        addr.loc,
+                        loc,
+                        format!(
+                            "datatype mismatch: expected {}, expression has type {}",
+                            ty.dtype.desc(),
+                            addr.dtype.desc()
+                        ),
+                    );
+                }
+                if let ExprKind::Map { mappings, .. } = &addr.kind
+                    && let ExprKind::SetRef { set } = &mappings.kind
+                    && let Some(set) = self.known_set(set)
+                    && matches!(set.data, Some(DataKind::Value { interval: true, .. }))
+                {
+                    nat.interval = true;
+                }
+            }
+            _ => {
+                self.arg(addr, loc, ty.expected())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {
+        let loc = stmt.loc;
+        let StmtKind::Tproxy { family, addr, port } = &mut stmt.kind else { return Ok(()) };
+        match self.family {
+            Family::Ip | Family::Ip6 => {
+                let own = self.family as u8;
+                match family {
+                    Some(written) if *written != own && *written != 0 => {
+                        return error(loc, "family of the table and of the statement differ");
+                    }
+                    _ => *family = Some(own),
+                }
+            }
+            Family::Inet => {
+                if family.unwrap_or(0) == 0 {
+                    *family = match self.protocols.at(PayloadBase::Network) {
+                        Some(known) if *known == network::IP => Some(2),
+                        Some(known) if *known == network::IP6 => Some(10),
+                        _ => Some(0),
+                    };
+                } else if let Some(known) = self.protocols.at(PayloadBase::Network) {
+                    let wanted = if *family == Some(10) { &network::IP6 } else { &network::IP };
+                    if *known != *wanted {
+                        return error(
+                            loc,
+                            format!("conflicting protocols specified: {} vs. {}", known.name, wanted.name),
+                        );
+                    }
+                }
+            }
+            _ => return error(loc, "tproxy is only supported for IPv4/IPv6/INET"),
+        }
+        match self.protocols.at(PayloadBase::Transport) {
+            Some(known)
+                if *known == transport::TCP
+                    || *known == transport::UDP
+                    || *known == crate::eval::context::UNKNOWN => {}
+            _ => {
+                return error(loc, "Transparent proxy support requires transport protocol match");
+            }
+        }
+        if let Some(addr) = addr {
+            let written = family.unwrap_or(0);
+            if written == 0 {
+                return error(loc, "ip or ip6 must be specified with address for inet tables.");
+            }
+            if matches!(addr.kind, ExprKind::Range { .. }) {
+                return error(addr.loc, "Address ranges are not supported for tproxy.");
+            }
+            self.arg(addr, loc, Expected::base(address_type(written)))?;
+            if let ExprKind::Range { .. } = addr.kind {
+                return error(addr.loc, "Address ranges are not supported for tproxy.");
+            }
+        }
+        if let Some(port) = port {
+            if matches!(port.kind, ExprKind::Range { .. }) {
+                return error(port.loc, "Port ranges are not supported for tproxy.");
+            }
+            self.arg(port, loc, Expected::base(DataType::InetService))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an anonymous mapping gives addresses with ports.
+fn has_concat_data(element: &Expr) -> bool {
+    matches!(&element.kind, ExprKind::Mapping { right, .. } if matches!(right.kind, ExprKind::Concat(_)))
+}
+
+/// Whether a named map gives addresses with ports.
+fn is_concat_map(addr: &Expr, eval: &Eval<'_, '_>) -> bool {
+    let ExprKind::Map { mappings, .. } = &addr.kind else { return false };
+    let ExprKind::Symbol { text, .. } = &mappings.kind else { return false };
+    matches!(
+        eval.known_set(text).as_ref().map(|s| &s.data),
+        Some(Some(DataKind::Value { ty, .. })) if ty.is_concat()
+    )
+}
+
+/// Whether looking the key up already asks for a transport header.
+fn keyed_by_transport(addr: &Expr) -> bool {
+    fn transport(e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Payload(p) => p.base == PayloadBase::Transport,
+            ExprKind::Concat(parts) => parts.iter().any(transport),
+            _ => false,
+        }
+    }
+    matches!(&addr.kind, ExprKind::Map { key, .. } if transport(key))
+}
+
+/// First and last address of a prefix.
+fn to_range(e: &mut Expr) {
+    let ExprKind::Prefix { base, len } = &e.kind else { return };
+    let Some(from) = base.value() else { return };
+    let last = from | crate::eval::expr::bitmask(base.len.saturating_sub(*len));
+    let mut right = (**base).clone();
+    right.kind = ExprKind::Value(last);
+    e.kind = ExprKind::Range { left: base.clone(), right: Box::new(right) };
+    e.order = ByteOrder::Big;
+}
+
+impl NatKind {
+    /// The direction of `snat` and `dnat`.
+    pub(crate) fn nat_type(self) -> Option<NatType> {
+        match self {
+            NatKind::Nat(kind) => Some(kind),
+            NatKind::Masquerade | NatKind::Redirect => None,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Matches: which comparison a relational expression is, and that both sides fit.
+
+use penstock_program::expr::CtKey;
+
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp};
+use crate::cache::KeyType;
+use crate::datatype::{DataType, Type};
+use crate::eval::context::Base;
+use crate::eval::{Eval, Result, conflict, error};
+
+impl RelOp {
+    /// As nft writes it; the unwritten operator says so.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            RelOp::Implicit => "implicit",
+            RelOp::Eq => "==",
+            RelOp::Neq => "!=",
+            RelOp::Lt => "<",
+            RelOp::Lte => "<=",
+            RelOp::Gt => ">",
+            RelOp::Gte => ">=",
+            RelOp::Neg => "!",
+        }
+    }
+}
+
+/// Whether the right side asks for presence (`exists`, `missing`).
+fn is_boolean(e: &Expr) -> bool {
+    e.dtype == Type::Base(DataType::Boolean)
+}
+
+impl Eval<'_, '_> {
+    pub(crate) fn relational(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::Relational { op, left, right } = &mut e.kind else { return Ok(()) };
+        if let (ExprKind::Fib { flags, .. }, true) = (&mut left.kind, is_boolean(right)) {
+            *flags |= 32;
+        }
+        self.expr(left)?;
+        self.expr(right)?;
+        let symbol = op.symbol();
+        if !right.constant {
+            return conflict(
+                right.loc,
+                loc,
+                format!("Right hand side of relational expression ({symbol}) must be constant"),
+            );
+        }
+        if left.constant && !matches!(left.kind, ExprKind::Map { .. }) {
+            return conflict(left.loc, right.loc, format!("Relational expression ({symbol}) has constant value"));
+        }
+        if left.dtype != right.dtype {
+            return conflict(
+                right.loc,
+                left.loc,
+                format!(
+                    "datatype mismatch, expected {}, expression has type {}",
+                    left.dtype.desc(),
+                    right.dtype.desc()
+                ),
+            );
+        }
+        match *op {
+            RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => self.equality(op, left, right)?,
+            RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte => {
+                if let ExprKind::Concat(_) = left.kind {
+                    return conflict(
+                        left.loc,
+                        loc,
+                        format!("Relational expression ({symbol}) is undefined for {} expressions", left.word()),
+                    );
+                }
+                if !right.singleton {
+                    return conflict(
+                        right.loc,
+                        loc,
+                        format!("Relational expression ({symbol}) is undefined for {} expressions", right.word()),
+                    );
+                }
+                self.convert(left, ByteOrder::Big)?;
+                self.convert(right, ByteOrder::Big)?;
+            }
+        }
+        self.transfer(left, right)?;
+        e.dtype = Type::Base(DataType::Boolean);
+        e.len = 1;
+        Ok(())
+    }
+
+    fn equality(&mut self, op: &mut RelOp, left: &mut Expr, right: &mut Expr) -> Result {
+        if matches!(*op, RelOp::Implicit | RelOp::Eq) {
+            self.note_protocol(left, right);
+        }
+        if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
+            return error(
+                right.loc,
+                "negation can only be used with singleton bitmask values. Did you mean \"!=\"?",
+            );
+        }
+        if let ExprKind::Set { elements, flags } = &mut right.kind {
+            if elements.is_empty() {
+                return error(right.loc, "Set is empty");
+            }
+            if elements.len() == 1
+                && !flags.map
+                && !matches!(left.kind, ExprKind::Concat(_))
+                && let ExprKind::SetElem(elem) = &mut elements[0].kind
+                && !matches!(elem.key.kind, ExprKind::CatchAll)
+            {
+                // A set of one is a plain comparison.
+                *right = elem.key.take();
+            }
+        }
+        match &mut right.kind {
+            ExprKind::Range { .. } => {
+                self.convert(left, ByteOrder::Big)?;
+                self.convert(right, ByteOrder::Big)?;
+            }
+            ExprKind::Prefix { base, .. } => {
+                self.convert(base, left.order)?;
+                right.order = left.order;
+            }
+            ExprKind::Value(_) => self.convert(right, left.order)?,
+            ExprKind::Set { .. } => {
+                let key = KeyType::of(left);
+                let interval = self.declare_set(key, None, right)?;
+                if interval {
+                    self.convert_key(left)?;
+                }
+            }
+            ExprKind::SetRef { set } => {
+                if let ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } = left.kind {
+                    return error(left.loc, "specify either ip or ip6 for address matching");
+                }
+                let set = self.known_set(set);
+                if set.is_some_and(|s| s.interval) {
+                    self.convert_key(left)?;
+                }
+            }
+            ExprKind::Concat(_) => {
+                return conflict(
+                    left.loc,
+                    right.loc,
+                    "Use concatenations with sets and maps, not singleton values",
+                );
+            }
+            _ => return error(right.loc, format!("invalid expression type {}", right.word())),
+        }
+        Ok(())
+    }
+
+    /// Keys of interval sets are in network order, field by field in concatenations.
+    pub(crate) fn convert_key(&mut self, left: &mut Expr) -> Result {
+        match &mut left.kind {
+            ExprKind::Concat(parts) => {
+                for part in parts {
+                    if matches!(part.base(), Base::Integer | Base::Bitmask) {
+                        self.convert(part, ByteOrder::Big)?;
+                    }
+                }
+                Ok(())
+            }
+            _ if left.base() == Base::String => Ok(()),
+            _ => self.convert(left, ByteOrder::Big),
+        }
+    }
+
+    /// `flags a,b / a,b,c`: the bits of the mask are compared with the value.
+    pub(crate) fn flagcmp(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::FlagCmp { op, expr, value, mask } = &mut e.kind else { return Ok(()) };
+        let op = *op;
+        self.expr(expr)?;
+        let expected = self.expected.clone();
+        self.expr(value)?;
+        self.expected = expected;
+        self.expr(mask)?;
+        let (left, value, mask) = (expr.take(), value.take(), mask.take());
+        for side in [&value, &mask] {
+            if side.value().is_none() {
+                return error(side.loc, "flags must be constant");
+            }
+        }
+        let (dtype, order, len, left_loc) = (left.dtype.clone(), left.order, left.len, left.loc);
+        let mut and = Expr::typed(
+            ExprKind::Binop {
+                op: crate::ast::expr::BinOp::And,
+                left: Box::new(left),
+                right: Box::new(mask),
+            },
+            left_loc,
+            dtype,
+            order,
+            len,
+        );
+        and.singleton = true;
+        let mut value = value;
+        value.order = order;
+        *e = Expr::typed(
+            ExprKind::Relational { op, left: Box::new(and), right: Box::new(value) },
+            loc,
+            Type::Base(DataType::Boolean),
+            ByteOrder::Host,
+            1,
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,566 @@
+//! Sets, maps and their elements: anonymous ones become declarations, named ones are looked up.
+
+use std::sync::Arc;
+
+use penstock_program::expr::{CtKey, ObjectType};
+
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
+use crate::ast::{Stmt, StmtKind};
+use crate::cache::{DataKind, Field, KeyType, SetInfo};
+use crate::datatype::{DataType, Type};
+use crate::eval::context::{Base, Expected};
+use crate::eval::expr::bitmask;
+use crate::eval::{AnonymousSet, Eval, Result, conflict, error};
+use crate::source::Loc;
+
+impl KeyType {
+    /// What a key of this type is expected to be.
+    pub(crate) fn expected(&self) -> Expected {
+        Expected {
+            key: self.is_concat().then(|| self.fields.clone()),
+            ..Expected::new(self.dtype.clone(), self.order(), self.len())
+        }
+    }
+
+    /// Of what is expected; fields of a concatenation without known fields at their types' own lengths.
+    pub(crate) fn of_expected(expected: &Expected) -> Option<KeyType> {
+        let dtype = expected.dtype.clone()?;
+        let fields = match (&dtype, &expected.key) {
+            (Type::Base(dtype), _) => Arc::from([Field { dtype: *dtype, order: expected.order, len: expected.len }]),
+            (Type::Concat(_), Some(key)) => key.clone(),
+            (Type::Concat(parts), None) => parts.iter().map(|p| Field::base(*p)).collect(),
+        };
+        Some(KeyType { dtype, fields })
+    }
+
+    /// The same with numbers in network order, as keys of interval sets are.
+    pub(crate) fn big_endian(&self) -> KeyType {
+        let fields = self
+            .fields
+            .iter()
+            .map(|f| match Type::Base(f.dtype).kind() {
+                Base::Integer | Base::Bitmask => Field { order: ByteOrder::Big, ..f.clone() },
+                _ => f.clone(),
+            })
+            .collect();
+        KeyType { dtype: self.dtype.clone(), fields }
+    }
+}
+
+impl SetElem {
+    /// A key alone.
+    pub(crate) fn of(key: Expr) -> Self {
+        SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() }
+    }
+}
+
+/// Whether a key has an interval in it.
+pub(crate) fn interval_part(key: &Expr) -> Option<&Expr> {
+    match &key.kind {
+        ExprKind::Prefix { .. } | ExprKind::Range { .. } => Some(key),
+        ExprKind::Concat(parts) => {
+            parts.iter().find(|p| matches!(p.kind, ExprKind::Prefix { .. } | ExprKind::Range { .. }))
+        }
+        _ => None,
+    }
+}
+
+impl Eval<'_, '_> {
+    /// A set of the table by name.
+    pub(crate) fn find_set(&self, name: &str, loc: Loc) -> Result<Arc<SetInfo>> {
+        let table = self.table.as_deref().unwrap_or_default();
+        let Some(known) = self.ctx.cache.table(self.family, table) else {
+            return error(loc, "No such file or directory");
+        };
+        match known.sets.get(name) {
+            Some(set) => Ok(set.clone()),
+            None => self.set_not_found(name, loc),
+        }
+    }
+
+    /// The set that a reference was resolved to.
+    pub(crate) fn known_set(&self, name: &str) -> Option<Arc<SetInfo>> {
+        self.ctx.set(self.family, self.table.as_deref().unwrap_or_default(), name)
+    }
+
+    pub(crate) fn set_expr(&mut self, e: &mut Expr) -> Result {
+        let expected = self.expected.clone();
+        let ExprKind::Set { elements, flags } = &mut e.kind else { return Ok(()) };
+        let mut nested = false;
+        for element in elements.iter_mut() {
+            if !matches!(element.kind, ExprKind::SetElem(_) | ExprKind::Mapping { .. }) {
+                let (key, loc) = (element.take(), element.loc);
+                *element = Expr::new(ExprKind::SetElem(Box::new(SetElem::of(key))), loc);
+            }
+            self.expr(element)?;
+            let key = key_of(element);
+            if let ExprKind::SetRef { .. } = key.kind {
+                return error(element.loc, "Set reference cannot be part of another set");
+            }
+            if let ExprKind::Set { flags: inner, .. } = key.kind {
+                flags.interval |= inner.interval;
+                flags.concat |= inner.concat;
+                nested = true;
+            } else {
+                if !element.constant {
+                    return error(element.loc, "Set member is not constant");
+                }
+                if !element.singleton {
+                    flags.interval = true;
+                    flags.concat |= matches!(key.kind, ExprKind::Concat(_));
+                }
+            }
+            self.expected = expected.clone();
+        }
+        if nested {
+            flatten(elements);
+        }
+        flags.constant = true;
+        self.adopt(e);
+        e.constant = true;
+        e.singleton = false;
+        Ok(())
+    }
+
+    pub(crate) fn set_elem(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::SetElem(elem) = &mut e.kind else { return Ok(()) };
+        if let Some(set) = self.set.clone() {
+            check_statements(&set, elem, loc)?;
+        }
+        self.expr(&mut elem.key)?;
+        for stmt in &mut elem.stmts {
+            self.stateful(stmt)?;
+        }
+        if let Some(set) = &self.set
+            && !set.anonymous
+            && !set.interval
+            && let Some(part) = interval_part(&elem.key)
+        {
+            return error(
+                part.loc,
+                format!(
+                    "You must add 'flags interval' to your {} declaration if you want to add {} elements",
+                    set.word(),
+                    part.word()
+                ),
+            );
+        }
+        let key = &elem.key;
+        let (dtype, order, len, constant, singleton) =
+            (key.dtype.clone(), key.order, key.len, key.constant, key.singleton);
+        e.dtype = dtype;
+        e.order = order;
+        e.len = len;
+        e.constant = constant;
+        e.singleton = singleton;
+        Ok(())
+    }
+
+    pub(crate) fn mapping(&mut self, e: &mut Expr) -> Result {
+        let loc = e.loc;
+        let ExprKind::Mapping { left, right } = &mut e.kind else { return Ok(()) };
+        let Some(set) = self.set.clone() else { return error(loc, "mapping outside of map context") };
+        let Some(data) = &set.data else { return error(loc, "set is not a map") };
+        self.expected = set.key.expected();
+        if !matches!(left.kind, ExprKind::SetElem(_)) {
+            let (key, loc) = (left.take(), left.loc);
+            **left = Expr::new(ExprKind::SetElem(Box::new(SetElem::of(key))), loc);
+        }
+        self.expr(left)?;
+        if !left.constant {
+            return error(left.loc, "Key must be a constant");
+        }
+        match data {
+            DataKind::Value { ty, .. } => self.expected = ty.expected(),
+            DataKind::Verdict => self.expected = Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
+            DataKind::Object(_) => {
+                self.expected = Expected::new(Type::Base(DataType::String), ByteOrder::Host, 255 * 8);
+                if let ExprKind::Symbol { text, .. } = &right.kind {
+                    right.kind = ExprKind::String(text.clone());
+                }
+                if let ExprKind::String(_) = right.kind {
+                    right.constant = true;
+                    right.singleton = true;
+                    right.dtype = Type::Base(DataType::String);
+                } else {
+                    return error(right.loc, "Value must be a string");
+                }
+            }
+        }
+        if !matches!(data, DataKind::Object(_)) {
+            self.expr(right)?;
+        }
+        if !right.constant {
+            return error(right.loc, "Value must be a constant");
+        }
+        match data {
+            DataKind::Verdict if !matches!(right.kind, ExprKind::Verdict(_)) => {
+                return error(right.loc, "datatype mismatch: expected netfilter verdict");
+            }
+            DataKind::Value { ty, interval } => {
+                if matches!(right.kind, ExprKind::Verdict(_)) || right.dtype != ty.dtype {
+                    return error(
+                        right.loc,
+                        format!("Could not process rule: datatype mismatch, expected {}", ty.dtype.desc()),
+                    );
+                }
+                if !right.singleton && !*interval && !set.anonymous {
+                    return error(right.loc, "Value must be a singleton");
+                }
+            }
+            _ => {}
+        }
+        e.constant = true;
+        let singleton = left.singleton;
+        e.singleton = singleton;
+        let (dtype, order, len) = (left.dtype.clone(), left.order, left.len);
+        e.dtype = dtype;
+        e.order = order;
+        e.len = len;
+        Ok(())
+    }
+
+    /// `key map { … }`, `key map @m`: what is expected here is what the map must hold.
+    pub(crate) fn map(&mut self, e: &mut Expr) -> Result {
+        let data = match self.expected.dtype {
+            Some(Type::Base(DataType::Verdict)) => Some(DataKind::Verdict),
+            Some(_) => KeyType::of_expected(&self.expected).map(|ty| DataKind::Value { ty, interval: false }),
+            None => None,
+        };
+        self.map_to(e, data)
+    }
+
+    /// A map to data of a known kind; `None` where only a named map can tell.
+    pub(crate) fn map_to(&mut self, e: &mut Expr, data: Option<DataKind>) -> Result {
+        let outer = self.expected.clone();
+        let loc = e.loc;
+        let ExprKind::Map { key, mappings } = &mut e.kind else { return Ok(()) };
+        let addresses = match &key.kind {
+            ExprKind::Concat(parts) => parts.iter().find(|p| is_plain_ct_address(p)),
+            _ => Some(&**key).filter(|k| is_plain_ct_address(k)),
+        };
+        if let Some(part) = addresses {
+            return error(part.loc, "specify either ip or ip6 for address matching");
+        }
+        self.expected = Expected::default();
+        self.expr(key)?;
+        if key.constant {
+            return error(key.loc, "Map expression can not be constant");
+        }
+        let kind = match &mut mappings.kind {
+            ExprKind::Set { flags, .. } => {
+                let Some(data) = data else {
+                    return error(loc, "Implicit map expression without known datatype");
+                };
+                flags.map = true;
+                flags.object = matches!(data, DataKind::Object(_));
+                self.declare_map(KeyType::of(key), data, mappings)?
+            }
+            ExprKind::Symbol { .. } | ExprKind::SetRef { .. } => {
+                self.expr(mappings)?;
+                let ExprKind::SetRef { set } = &mappings.kind else {
+                    return error(mappings.loc, "Expression is not a map");
+                };
+                match self.known_set(set) {
+                    Some(set) if set.is_map() => set,
+                    _ => return error(mappings.loc, "Expression is not a map"),
+                }
+            }
+            _ => return error(mappings.loc, "Expression is not a map"),
+        };
+        let mapped = match &kind.data {
+            Some(DataKind::Object(_)) if !outer.is_object() => {
+                return error(mappings.loc, "Expression is not a map");
+            }
+            Some(DataKind::Value { ty, .. }) => (ty.dtype.clone(), ty.order(), ty.len()),
+            Some(DataKind::Verdict) => (Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
+            Some(DataKind::Object(_)) => (Type::Base(DataType::String), ByteOrder::Host, 0),
+            None => return error(mappings.loc, "Expression is not a map"),
+        };
+        if key.dtype != kind.key.dtype {
+            return conflict(
+                key.loc,
+                mappings.loc,
+                format!(
+                    "datatype mismatch, map expects {}, mapping expression has type {}",
+                    kind.key.dtype.desc(),
+                    key.dtype.desc()
+                ),
+            );
+        }
+        if kind.interval {
+            self.convert_key(key)?;
+        }
+        let (mut left, mut right) = (key.take(), mappings.take());
+        self.transfer(&mut left, &mut right)?;
+        **key = left;
+        **mappings = right;
+        (e.dtype, e.order, e.len) = mapped;
+        e.constant = true;
+        e.singleton = true;
+        Ok(())
+    }
+
+    /// The right side of a match becomes an anonymous set. Returns whether it holds intervals.
+    pub(crate) fn declare_set(&mut self, key: KeyType, data: Option<DataKind>, right: &mut Expr) -> Result<bool> {
+        let set = self.declare(key, data, right)?;
+        Ok(set.interval)
+    }
+
+    /// The mappings of a map become an anonymous map; their elements are evaluated here.
+    fn declare_map(&mut self, key: KeyType, data: DataKind, mappings: &mut Expr) -> Result<Arc<SetInfo>> {
+        let mut info = SetInfo::anonymous("__map%d".into(), key, Some(data));
+        self.set = Some(Arc::new(info.clone()));
+        self.expected = info.key.expected();
+        let evaluated = self.expr(mappings);
+        self.set = None;
+        evaluated?;
+        if let (ExprKind::Set { elements, .. }, Some(DataKind::Value { interval, .. })) =
+            (&mappings.kind, &mut info.data)
+        {
+            *interval = elements.iter().any(
+                |e| matches!(&e.kind, ExprKind::Mapping { right, .. } if interval_part(right).is_some()),
+            );
+        }
+        self.declare(info.key, info.data, mappings)
+    }
+
+    fn declare(&mut self, key: KeyType, data: Option<DataKind>, e: &mut Expr) -> Result<Arc<SetInfo>> {
+        let id = self.next_id();
+        let word = match &data {
+            None => "__set%d",
+            Some(DataKind::Object(_)) => "__objmap%d",
+            Some(_) => "__map%d",
+        };
+        let name: Arc<str> = format!("{word}#{id}").into();
+        let interval = matches!(&e.kind, ExprKind::Set { flags, .. } if flags.interval);
+        let key = if interval { key.big_endian() } else { key };
+        let mut info = SetInfo::anonymous(name.clone(), key, data);
+        info.interval = interval;
+        info.auto_merge = interval && info.data.is_none();
+        let info = Arc::new(info);
+        let loc = e.loc;
+        let elements = e.take();
+        *e = Expr {
+            dtype: info.key.dtype.clone(),
+            order: info.key.order(),
+            len: info.key.len(),
+            constant: true,
+            ..Expr::new(ExprKind::SetRef { set: name.clone() }, loc)
+        };
+        let set = AnonymousSet {
+            info: info.clone(),
+            id,
+            elements: Some(elements),
+            constant: true,
+            size: None,
+            loc,
+        };
+        self.ctx.anonymous.insert(id, set);
+        Ok(info)
+    }
+
+    /// The set that a `meter` statement keeps its elements in.
+    pub(crate) fn declare_meter(&mut self, name: &Arc<str>, key: KeyType, timeout: bool, size: u32, loc: Loc) {
+        let id = self.next_id();
+        let mut info = SetInfo::anonymous(name.clone(), key, None);
+        info.meter = true;
+        info.dynamic = true;
+        info.timeout = timeout;
+        let set = AnonymousSet {
+            info: Arc::new(info),
+            id,
+            elements: None,
+            constant: false,
+            size: Some(size).filter(|s| *s > 0),
+            loc,
+        };
+        self.ctx.anonymous.insert(id, set);
+    }
+
+    fn set_not_found<T>(&self, name: &str, loc: Loc) -> Result<T> {
+        let mut best: Option<(usize, String)> = None;
+        for (family, table, info) in self.ctx.cache.tables() {
+            for set in info.sets.keys() {
+                let distance = edit_distance(name, set);
+                if distance < name.len().max(2) / 2 + 1 && best.as_ref().is_none_or(|(d, _)| distance < *d) {
+                    let word = if info.sets[set].is_map() { "map" } else { "set" };
+                    let family = crate::eval::cmd::family_name(family);
+                    best = Some((distance, format!("{word} ‘{set}’ in table {family} ‘{table}’")));
+                }
+            }
+        }
+        match best {
+            Some((_, near)) => error(loc, format!("No such file or directory; did you mean {near}?")),
+            None => error(loc, "No such file or directory"),
+        }
+    }
+
+    /// Evaluates a stateful statement of an element or a set.
+    pub(crate) fn stateful(&mut self, stmt: &mut Stmt) -> Result {
+        match &stmt.kind {
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. } => self.statement(stmt),
+            _ => error(stmt.loc, "statement must be stateful"),
+        }
+    }
+}
+
+impl SetInfo {
+    /// An anonymous set or map.
+    pub(crate) fn anonymous(name: Arc<str>, key: KeyType, data: Option<DataKind>) -> Self {
+        SetInfo {
+            name,
+            anonymous: true,
+            meter: false,
+            key,
+            data,
+            interval: false,
+            timeout: false,
+            dynamic: false,
+            auto_merge: false,
+            stmts: Vec::new(),
+            intervals: Arc::default(),
+        }
+    }
+}
+
+impl Expected {
+    /// Whether the name of an object is expected.
+    fn is_object(&self) -> bool {
+        self.dtype == Some(Type::Base(DataType::String)) && self.len == 0
+    }
+
+    /// The name of an object.
+    pub(crate) fn object() -> Self {
+        Expected::new(Type::Base(DataType::String), ByteOrder::Host, 0)
+    }
+}
+
+/// The kind of map that a reference to objects of a kind needs.
+pub(crate) fn object_data(kind: ObjectType) -> Option<DataKind> {
+    Some(DataKind::Object(kind))
+}
+
+fn is_plain_ct_address(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Ct { key: CtKey::Src | CtKey::Dst, nfproto: 0, .. })
+}
+
+/// Key of an element or mapping.
+pub(crate) fn key_of(element: &Expr) -> &Expr {
+    match &element.kind {
+        ExprKind::SetElem(elem) => &elem.key,
+        ExprKind::Mapping { left, .. } => key_of(left),
+        _ => element,
+    }
+}
+
+/// Sets that stood for elements (from variables) are replaced by their elements.
+fn flatten(elements: &mut Vec<Expr>) {
+    let mut flat = Vec::with_capacity(elements.len());
+    for mut element in elements.drain(..) {
+        match &mut element.kind {
+            ExprKind::SetElem(elem) if matches!(elem.key.kind, ExprKind::Set { .. }) => {
+                if let ExprKind::Set { elements: inner, .. } = &mut elem.key.kind {
+                    flat.append(inner);
+                }
+            }
+            ExprKind::Mapping { left, right } => match &mut left.kind {
+                ExprKind::SetElem(elem) if matches!(elem.key.kind, ExprKind::Set { .. }) => {
+                    if let ExprKind::Set { elements: inner, .. } = &mut elem.key.kind {
+                        for key in inner.drain(..) {
+                            let mut mapping = Expr {
+                                dtype: key.dtype.clone(),
+                                order: key.order,
+                                len: key.len,
+                                constant: true,
+                                singleton: key.singleton,
+                                ..Expr::new(ExprKind::Value(0), element.loc)
+                            };
+                            mapping.kind = ExprKind::Mapping { left: Box::new(key), right: right.clone() };
+                            flat.push(mapping);
+                        }
+                    }
+                }
+                _ => flat.push(element),
+            },
+            _ => flat.push(element),
+        }
+    }
+    *elements = flat;
+}
+
+/// Elements carry the statements that their set declares.
+fn check_statements(set: &SetInfo, elem: &SetElem, loc: Loc) -> Result {
+    if elem.stmts.is_empty() || set.anonymous {
+        return Ok(());
+    }
+    if set.stmts.is_empty() {
+        if !set.dynamic {
+            return error(elem.stmts[0].loc, format!("missing statement in {} declaration", set.word()));
+        }
+        return Ok(());
+    }
+    if elem.stmts.len() != set.stmts.len() {
+        return error(
+            loc,
+            format!(
+                "number of statements mismatch, {} expects {} but element has {}",
+                set.word(),
+                set.stmts.len(),
+                elem.stmts.len()
+            ),
+        );
+    }
+    for (stmt, wanted) in elem.stmts.iter().zip(&set.stmts) {
+        if std::mem::discriminant(&stmt.kind) != *wanted {
+            return error(stmt.loc, format!("statement mismatch, {} has another type of statement", set.word()));
+        }
+    }
+    Ok(())
+}
+
+/// Lowest and highest key of an element of a plain key, in the byte order in which intervals are compared: numbers
+/// as they are, strings by their bytes.
+pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
+    let string = key.base() == Base::String;
+    let flip = |v: u128| if string { u128::from_be_bytes(v.to_le_bytes()) } else { v };
+    match &key.kind {
+        ExprKind::Value(value) => Some((flip(*value), flip(*value))),
+        ExprKind::Range { left, right } => Some((flip(left.value()?), flip(right.value()?))),
+        ExprKind::Prefix { base, len } => {
+            let from = flip(base.value()?);
+            let bits = if string { 128 } else { base.len };
+            Some((from, from | bitmask(bits.saturating_sub(*len))))
+        }
+        _ => None,
+    }
+}
+
+/// Levenshtein's, for `did you mean`.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(x != *y));
+            diagonal = above;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// Flags of a set expression by what its elements need.
+pub(crate) fn set_flags(e: &Expr) -> SetExprFlags {
+    match &e.kind {
+        ExprKind::Set { flags, .. } => *flags,
+        _ => SetExprFlags::default(),
+    }
+}

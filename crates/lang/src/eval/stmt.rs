@@ -1,0 +1,574 @@
+//! Statements other than NAT.
+
+use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
+use penstock_ruleset::model::Family;
+
+use crate::ast::cmd::RuleBlock;
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
+use crate::ast::stmt::{Log, Reject};
+use crate::ast::{Stmt, StmtKind};
+use crate::cache::KeyType;
+use crate::datatype::{DataType, Type};
+use crate::eval::context::{Base, Expected, Protocols};
+use crate::eval::dependency::conflicting;
+use crate::eval::expr::{bitmask, constant};
+use crate::eval::set::object_data;
+use crate::eval::{Eval, Result, conflict, error};
+use crate::keys;
+use crate::proto::{Proto, network, transport};
+use crate::source::Loc;
+
+/// `NF_LOG_PREFIXLEN` with its terminating zero.
+const LOG_PREFIX_LENGTH: usize = 128;
+/// nft's number for `log level audit`.
+const LOG_AUDIT: u32 = 8;
+
+impl Eval<'_, '_> {
+    /// Evaluates the statements of a rule; matches that they depend on are put before them.
+    pub(crate) fn rule(&mut self, rule: &mut RuleBlock) -> Result {
+        self.protocols = Protocols::new(self.family);
+        self.icmp_type = None;
+        self.icmp_types_seen = None;
+        let stmts = std::mem::take(&mut rule.stmts);
+        let mut out = Vec::with_capacity(stmts.len() + 2);
+        let last = stmts.len();
+        let mut terminal: Option<Loc> = None;
+        for (i, mut stmt) in stmts.into_iter().enumerate() {
+            self.inserted.clear();
+            self.expected = Expected::default();
+            self.statement(&mut stmt)?;
+            if let Some(first) = terminal {
+                let _ = first;
+                return conflict(
+                    stmt.loc,
+                    first,
+                    "Statement after terminal statement has no effect",
+                );
+            }
+            if i + 1 < last && is_terminal(&stmt) {
+                terminal = Some(stmt.loc);
+            }
+            out.append(&mut self.inserted);
+            out.push(stmt);
+        }
+        crate::eval::merge::merge_payloads(&mut out);
+        rule.stmts = out;
+        Ok(())
+    }
+
+    /// Evaluates one statement.
+    pub(crate) fn statement(&mut self, stmt: &mut Stmt) -> Result {
+        let loc = stmt.loc;
+        match &mut stmt.kind {
+            StmtKind::Match(e) => match e.kind {
+                ExprKind::Relational { .. } | ExprKind::FlagCmp { .. } => self.expr(e),
+                _ => error(e.loc, "expression has no effect"),
+            },
+            StmtKind::Verdict(e) => {
+                self.arg(e, loc, Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0))?;
+                match e.kind {
+                    ExprKind::Verdict(_) | ExprKind::Map { .. } => Ok(()),
+                    _ => error(e.loc, "invalid verdict"),
+                }
+            }
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Xt { .. } => Ok(()),
+            StmtKind::ObjRef { kind, expr } => {
+                let kind = *kind;
+                if let ExprKind::Map { .. } = expr.kind {
+                    self.expected = Expected::object();
+                    return self.map_to(expr, object_data(kind));
+                }
+                match &expr.kind {
+                    ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
+                        expr.kind = ExprKind::String(text.clone());
+                        expr.constant = true;
+                        expr.singleton = true;
+                        expr.dtype = Type::Base(DataType::String);
+                        Ok(())
+                    }
+                    _ => error(expr.loc, "object reference must be a name or a map"),
+                }
+            }
+            StmtKind::Log(log) => log_statement(log, loc),
+            StmtKind::Reject(reject) => self.reject(reject, loc),
+            StmtKind::Nat(nat) => self.nat(nat, loc),
+            StmtKind::Tproxy { .. } => self.tproxy(stmt),
+            StmtKind::Synproxy { .. } => self.synproxy(loc),
+            StmtKind::Queue { expr, .. } => {
+                let Some(expr) = expr else { return Ok(()) };
+                self.arg(expr, loc, Expected::new(Type::Base(DataType::Integer), ByteOrder::Host, 16))?;
+                if !expr.constant && !matches!(expr.kind, ExprKind::Map { .. }) && expr.len > 16 {
+                    expr.len = 16;
+                }
+                Ok(())
+            }
+            StmtKind::Dup { to, dev } => self.dup(to, dev, loc),
+            StmtKind::Fwd { dev, addr, nfproto } => self.fwd(dev, addr, *nfproto, loc),
+            StmtKind::MetaSet { key, expr } => {
+                let info = keys::meta(*key);
+                let _: MetaKey = info.key;
+                self.arg(expr, loc, Expected::new(Type::Base(info.dtype), info.order, info.len))
+            }
+            StmtKind::CtSet { key, expr, .. } => {
+                let info = keys::ct(*key);
+                let expected = Expected::new(Type::Base(info.dtype), info.order, info.len);
+                if info.key == CtKey::Zone
+                    && let ExprKind::Value(v) = expr.kind
+                    && v > 65535
+                {
+                    return error(expr.loc, format!("Value {v} exceeds valid range 0-65535"));
+                }
+                self.arg(expr, loc, expected)
+            }
+            StmtKind::PayloadSet { target, value } => self.payload_set(target, value, loc),
+            StmtKind::ExthdrSet { target, value } => {
+                self.exthdr(target)?;
+                let expected = Expected::like(target);
+                self.arg(value, loc, expected)?;
+                self.convert(value, ByteOrder::Big)
+            }
+            StmtKind::ExthdrReset { target } => self.exthdr(target),
+            StmtKind::SetUpdate { set, key, stmts, .. } => {
+                self.expected = Expected::default();
+                self.expr(set)?;
+                let ExprKind::SetRef { set: name } = &set.kind else {
+                    return error(set.loc, "Expression does not refer to a set");
+                };
+                let Some(info) = self.known_set(name) else {
+                    return error(set.loc, "Expression does not refer to a set");
+                };
+                let expected = info.key.expected();
+                self.update_key(key, expected, loc)?;
+                for stmt in stmts {
+                    self.stateful(stmt)?;
+                }
+                self.make_dynamic(&info);
+                Ok(())
+            }
+            StmtKind::MapUpdate { map, key, data, stmts, .. } => {
+                self.expected = Expected::default();
+                self.expr(map)?;
+                let ExprKind::SetRef { set: name } = &map.kind else {
+                    return error(map.loc, "Expression does not refer to a map");
+                };
+                let info = match self.known_set(name) {
+                    Some(info) if info.is_map() => info,
+                    _ => return error(map.loc, "Expression does not refer to a map"),
+                };
+                let expected = info.key.expected();
+                self.update_key(key, expected, loc)?;
+                let expected = match &info.data {
+                    Some(crate::cache::DataKind::Value { ty, .. }) => ty.expected(),
+                    _ => Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
+                };
+                self.arg(data, loc, expected)?;
+                for stmt in stmts {
+                    self.stateful(stmt)?;
+                }
+                self.make_dynamic(&info);
+                Ok(())
+            }
+            StmtKind::Meter { name, size, key, stmt: inner } => {
+                let (name, size) = (name.clone(), *size);
+                let timeout = matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
+                self.update_key(key, Expected::default(), loc)?;
+                let inner_key = match &key.kind {
+                    ExprKind::SetElem(elem) => &elem.key,
+                    _ => &*key,
+                };
+                let key_type = KeyType::of(inner_key);
+                self.stateful(inner)?;
+                self.declare_meter(&name, key_type, timeout, size, loc);
+                Ok(())
+            }
+            StmtKind::Chain { block, .. } => {
+                for rule in &mut block.rules {
+                    let mut inner = Eval::new(self.ctx, self.family, self.table.clone());
+                    inner.rule(rule)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Key of an update from the packet path: not constant, with an optional timeout.
+    fn update_key(&mut self, key: &mut Expr, expected: Expected, loc: Loc) -> Result {
+        let whole = key.loc;
+        let inner = match &mut key.kind {
+            ExprKind::SetElem(elem) => {
+                if elem.comment.is_some() {
+                    return error(whole, "Key expression comments are not supported");
+                }
+                for stmt in &mut elem.stmts {
+                    self.stateful(stmt)?;
+                }
+                &mut elem.key
+            }
+            _ => key,
+        };
+        if expected.dtype.is_some() {
+            self.arg(inner, loc, expected)?;
+        } else {
+            self.expected = expected;
+            self.expr(inner)?;
+        }
+        if inner.constant {
+            return error(inner.loc, "Key expression can not be constant");
+        }
+        Ok(())
+    }
+
+    /// A set that rules change must be of a kind that allows it.
+    fn make_dynamic(&mut self, info: &std::sync::Arc<crate::cache::SetInfo>) {
+        if info.dynamic || info.anonymous {
+            return;
+        }
+        let Some(table) = self.table.clone() else { return };
+        let mut changed = (**info).clone();
+        changed.dynamic = true;
+        self.ctx.cache.put_set(self.family, &table, changed.into());
+        self.ctx.made_dynamic.push((self.family, table, info.name.clone()));
+    }
+
+    /// An argument of a statement: of the expected type, and a value.
+    pub(crate) fn arg(&mut self, e: &mut Expr, stmt: Loc, expected: Expected) -> Result {
+        self.expected = expected.clone();
+        self.expr(e)?;
+        self.check_arg(e, stmt, &expected)
+    }
+
+    /// Whether an evaluated expression may be the argument of a statement.
+    pub(crate) fn check_arg(&mut self, e: &mut Expr, stmt: Loc, expected: &Expected) -> Result {
+        let Some(dtype) = &expected.dtype else { return Ok(()) };
+        let integer = e.dtype == Type::Base(DataType::Integer);
+        if let ExprKind::Payload(_) = e.kind
+            && integer
+            && (!matches!(dtype.kind(), Base::Integer | Base::Bitmask) || e.len != expected.len)
+        {
+            return conflict(
+                e.loc,
+                stmt,
+                format!(
+                    "datatype mismatch: expected {}, expression has type {} with length {}",
+                    dtype.desc(),
+                    e.dtype.desc(),
+                    e.len
+                ),
+            );
+        }
+        if !integer && e.dtype != *dtype {
+            return conflict(
+                e.loc,
+                stmt,
+                format!(
+                    "datatype mismatch: expected {}, expression has type {}",
+                    dtype.desc(),
+                    e.dtype.desc()
+                ),
+            );
+        }
+        if *dtype == Type::Base(DataType::Mark) && e.dtype == *dtype && !e.constant {
+            return self.convert(e, expected.order);
+        }
+        match &e.kind {
+            ExprKind::Set { .. } => {
+                conflict(e.loc, stmt, "you cannot use a set here, unknown value to use")
+            }
+            ExprKind::SetRef { .. } => {
+                conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
+            }
+            ExprKind::Rt { .. } => self.convert(e, expected.order),
+            _ => Ok(()),
+        }
+    }
+
+    /// `ip dscp set …`: fields that do not fill bytes, or whose checksum needs even ones, are read, changed and
+    /// written back.
+    fn payload_set(&mut self, target: &mut Expr, value: &mut Expr, loc: Loc) -> Result {
+        if !matches!(target.kind, ExprKind::Payload(_)) {
+            return error(target.loc, "payload statement for this expression is not supported");
+        }
+        self.payload(target)?;
+        strip_alignment(target);
+        let target_loc = target.loc;
+        let (dtype, order) = (target.dtype.clone(), target.order);
+        let ExprKind::Payload(payload) = &mut target.kind else { return Ok(()) };
+        let bits = payload.field.map_or(target.len, |f| f.len);
+        self.arg(value, loc, Expected::new(dtype.clone(), order, bits))?;
+        if !value.constant {
+            self.convert(value, order)?;
+        }
+        let ExprKind::Payload(payload) = &mut target.kind else { return Ok(()) };
+        let checksum = payload.proto.is_some_and(|p| p.checksum.is_some());
+        let whole = payload.offset % 8 == 0 && bits % 8 == 0;
+        let mut size = bits.div_ceil(8);
+        if whole && (!checksum || size % 2 == 0) {
+            target.len = bits;
+            value.len = bits;
+            return Ok(());
+        }
+        let mut offset = payload.offset / 8;
+        let mut shift = size as i32 * 8 - (payload.offset % 8 + bits) as i32;
+        while shift < 0 {
+            shift += 8;
+            size += 1;
+        }
+        let mut shift = shift as u32;
+        if checksum && size % 2 == 1 {
+            size += 1;
+            if offset % 2 == 1 {
+                offset -= 1;
+            } else {
+                shift += 8;
+            }
+        }
+        let len = size * 8;
+        if shift > 0 {
+            match &mut value.kind {
+                ExprKind::Value(v) => *v <<= shift,
+                _ if shift >= value.len => {
+                    return conflict(
+                        target_loc,
+                        value.loc,
+                        format!(
+                            "Left shift of {shift} bits is undefined for type of {} bits width",
+                            value.len
+                        ),
+                    );
+                }
+                _ => {
+                    return conflict(
+                        value.loc,
+                        loc,
+                        "Right hand side of binary operation (^) must be constant",
+                    );
+                }
+            }
+        } else if value.value().is_none() {
+            return conflict(value.loc, loc, "Right hand side of binary operation (^) must be constant");
+        }
+        let mask = bitmask(len) & !(bitmask(bits) << shift);
+        payload.offset = offset * 8;
+        target.len = len;
+        let mut bytes = target.clone();
+        bytes.len = len;
+        let integer = Type::Base(DataType::Integer);
+        let and = Expr::typed(
+            ExprKind::Binop {
+                op: BinOp::And,
+                left: Box::new(bytes),
+                right: Box::new(constant(mask, target_loc, integer, order, len)),
+            },
+            target_loc,
+            dtype.clone(),
+            order,
+            len,
+        );
+        let new = value.take();
+        let xor = ExprKind::Binop { op: BinOp::Xor, left: Box::new(and), right: Box::new(new) };
+        *value = Expr::typed(xor, value.loc, dtype, order, len);
+        Ok(())
+    }
+
+    /// The address to duplicate to (IP families), the device to leave by (netdev).
+    fn dup(&mut self, to: &mut Option<Expr>, dev: &mut Option<Expr>, loc: Loc) -> Result {
+        match self.family {
+            Family::Ip | Family::Ip6 => {
+                let Some(to) = to else { return error(loc, "missing destination address") };
+                let dtype = if self.family == Family::Ip { DataType::IpAddr } else { DataType::Ip6Addr };
+                self.arg(to, loc, Expected::base(dtype))?;
+                if let Some(dev) = dev {
+                    self.arg(dev, loc, Expected::base(DataType::IfIndex))?;
+                }
+                Ok(())
+            }
+            Family::Netdev => {
+                let Some(to) = to else { return error(loc, "missing destination interface") };
+                if let Some(dev) = dev {
+                    return error(dev.loc, "cannot specify device");
+                }
+                self.arg(to, loc, Expected::base(DataType::IfIndex))
+            }
+            _ => error(loc, "unsupported family"),
+        }
+    }
+
+    fn fwd(&mut self, dev: &mut Expr, addr: &mut Option<Expr>, nfproto: u8, loc: Loc) -> Result {
+        if self.family != Family::Netdev {
+            return error(loc, "unsupported family");
+        }
+        self.arg(dev, loc, Expected::base(DataType::IfIndex))?;
+        if let Some(addr) = addr {
+            let dtype = match nfproto {
+                2 => DataType::IpAddr,
+                10 => DataType::Ip6Addr,
+                _ => return error(loc, "invalid family"),
+            };
+            self.arg(addr, loc, Expected::base(dtype))?;
+        }
+        Ok(())
+    }
+
+    fn synproxy(&mut self, loc: Loc) -> Result {
+        if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) {
+            return error(loc, "synproxy is only available in ip, ip6 and inet families");
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, reject: &mut Reject, loc: Loc) -> Result {
+        if self.family == Family::Arp {
+            return error(loc, "cannot use reject with arp");
+        }
+        let expr_loc = reject.expr.as_ref().map_or(loc, |e| e.loc);
+        match reject.kind {
+            None => self.reject_default(reject),
+            Some(RejectType::TcpRst) => {}
+            Some(kind) => {
+                if let Some(expr) = &mut reject.expr {
+                    let dtype = match (kind, reject.family) {
+                        (RejectType::IcmpxUnreach, _) => DataType::IcmpxCode,
+                        (_, 10) => DataType::Icmpv6Code,
+                        _ => DataType::IcmpCode,
+                    };
+                    self.expected = Expected::base(dtype);
+                    self.expr(expr)?;
+                    match expr.value() {
+                        Some(code) => reject.code = code as u8,
+                        None => return error(expr.loc, "reject code must be constant"),
+                    }
+                }
+            }
+        }
+        let network = self.protocols.at(PayloadBase::Network);
+        match reject.kind {
+            Some(RejectType::TcpRst) => {
+                match self.protocols.at(PayloadBase::Transport) {
+                    Some(known) if *known == transport::TCP => {}
+                    Some(_) => {
+                        return error(loc, "you cannot use tcp reset with this protocol");
+                    }
+                    None => self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?,
+                }
+                Ok(())
+            }
+            Some(RejectType::IcmpxUnreach) => match self.family {
+                Family::Ip | Family::Ip6 => {
+                    conflict(expr_loc, loc, "abstracted ICMP unreachable not supported")
+                }
+                _ => Ok(()),
+            },
+            Some(RejectType::IcmpUnreach) => {
+                let wanted: &'static Proto = if reject.family == 10 { &network::IP6 } else { &network::IP };
+                match (self.family, network) {
+                    (Family::Ip, _) if reject.family != 2 => {
+                        conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
+                    }
+                    (Family::Ip6, _) if reject.family != 10 => {
+                        conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
+                    }
+                    (_, Some(known)) if known != wanted => {
+                        conflict(expr_loc, loc, format!("conflicting protocols specified: {} vs {}", known.name, wanted.name))
+                    }
+                    (_, Some(_)) => Ok(()),
+                    (_, None) => self.payload_dependency(wanted, PayloadBase::Network, loc),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Port unreachable of the family that the packet is known to have.
+    fn reject_default(&mut self, reject: &mut Reject) {
+        let family = match (self.family, self.protocols.at(PayloadBase::Network)) {
+            (Family::Ip, _) => 2,
+            (Family::Ip6, _) => 10,
+            (_, Some(known)) if *known == network::IP => 2,
+            (_, Some(known)) if *known == network::IP6 => 10,
+            _ => 0,
+        };
+        reject.family = family;
+        (reject.kind, reject.code) = match family {
+            2 => (Some(RejectType::IcmpUnreach), 3),
+            10 => (Some(RejectType::IcmpUnreach), 4),
+            _ => (Some(RejectType::IcmpxUnreach), 1),
+        };
+    }
+
+    /// Refuses a family that conflicts with what the rule matches.
+    pub(crate) fn check_network(&mut self, family: u8, loc: Loc) -> Result {
+        let wanted = if family == 10 { &network::IP6 } else { &network::IP };
+        match self.protocols.at(PayloadBase::Network) {
+            Some(known) if *known != *wanted => error(loc, conflicting(known, wanted)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether nothing of a rule after it is ever reached.
+fn is_terminal(stmt: &Stmt) -> bool {
+    match &stmt.kind {
+        StmtKind::Verdict(e) => matches!(
+            &e.kind,
+            ExprKind::Verdict(v) if !matches!(v, crate::ast::expr::VerdictExpr::Continue)
+        ),
+        StmtKind::Reject(_) => true,
+        _ => false,
+    }
+}
+
+/// The field itself under the mask and shift that evaluation put around it.
+fn strip_alignment(e: &mut Expr) {
+    while let ExprKind::Binop { left, .. } = &mut e.kind {
+        let inner = left.take();
+        *e = inner;
+    }
+}
+
+fn log_statement(log: &mut Log, loc: Loc) -> Result {
+    let to_group = log.group.is_some() || log.snaplen.is_some() || log.queue_threshold.is_some();
+    if to_group && log.level.is_some() {
+        return error(loc, "level and group are mutually exclusive");
+    }
+    if to_group && log.flags != 0 {
+        return error(loc, "flags and group are mutually exclusive");
+    }
+    if log.level == Some(LOG_AUDIT) && (log.prefix.is_some() || to_group || log.flags != 0) {
+        return error(loc, "log level audit doesn't support any further options");
+    }
+    if let Some(prefix) = &mut log.prefix {
+        let text = prefix_text(prefix)?;
+        if text.len() >= LOG_PREFIX_LENGTH {
+            return error(prefix.loc, "log prefix is too long");
+        }
+        prefix.kind = ExprKind::String(text.into());
+    }
+    Ok(())
+}
+
+/// A log prefix may be put together from strings and variables.
+fn prefix_text(e: &Expr) -> Result<String> {
+    match &e.kind {
+        ExprKind::String(text) | ExprKind::Symbol { text, .. } => Ok(text.to_string()),
+        ExprKind::List(parts) => {
+            let mut text = String::new();
+            for part in parts {
+                text.push_str(&prefix_text(part)?);
+            }
+            Ok(text)
+        }
+        ExprKind::Value(value) => {
+            let bytes = value.to_le_bytes();
+            let used = bytes.iter().position(|b| *b == 0).unwrap_or(16);
+            Ok(String::from_utf8_lossy(&bytes[..used]).into_owned())
+        }
+        _ => error(e.loc, "log prefix must be a string"),
+    }
+}
