@@ -10,8 +10,10 @@
 //! This crate knows no files (a [`source::Files`] gives it those that `include` names), no kernel and no packet.
 
 pub mod ast;
+pub mod cache;
 pub mod datatype;
 pub mod diag;
+pub mod eval;
 pub mod exthdr;
 pub mod keys;
 pub mod lex;
@@ -20,3 +22,4 @@ pub mod parse;
 pub mod proto;
 pub mod scope;
 pub mod source;
+pub mod userdata;

@@ -14,6 +14,7 @@ mod cmd;
 mod context;
 mod dependency;
 mod expr;
+mod intervals;
 mod keys;
 mod merge;
 mod nat;
@@ -78,13 +79,22 @@ pub struct Context<'a> {
     pub cache: Cache,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
+    /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
+    /// the flag.
+    pub made_dynamic: Vec<(Family, Arc<str>, Arc<str>)>,
+    /// Intervals that leave the set of the command at hand so that others can take their place.
+    pub(crate) purge: Vec<(u128, u128)>,
+    /// Intervals that take the place of those when elements are deleted.
+    pub(crate) rest: Vec<(u128, u128)>,
+    /// The command deletes parts of joined intervals: `purge` and `rest` say what that comes to.
+    pub(crate) split: bool,
     next_id: u32,
 }
 
 impl<'a> Context<'a> {
     /// On top of a generation.
     pub fn new(generation: &Generation, names: &'a dyn Names) -> Self {
-        Context { names, cache: Cache::new(generation), anonymous: BTreeMap::new(), next_id: 1 }
+        Context { names, cache: Cache::new(generation), anonymous: BTreeMap::new(), made_dynamic: Vec::new(), purge: Vec::new(), rest: Vec::new(), split: false, next_id: 1 }
     }
 
     /// The anonymous set of that name.
@@ -108,6 +118,9 @@ impl<'a> Context<'a> {
 /// command must not be lowered.
 pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> bool {
     ctx.anonymous.clear();
+    ctx.purge.clear();
+    ctx.rest.clear();
+    ctx.split = false;
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let table = cmd.target.table.as_ref().map(|t| t.text.clone());
     let mut eval = Eval::new(ctx, family, table);

@@ -151,6 +151,7 @@ impl Eval<'_, '_> {
 
     /// Keys of interval sets are in network order, field by field in concatenations.
     pub(crate) fn convert_key(&mut self, left: &mut Expr) -> Result {
+        let string = left.base() == Base::String;
         match &mut left.kind {
             ExprKind::Concat(parts) => {
                 for part in parts {
@@ -160,7 +161,7 @@ impl Eval<'_, '_> {
                 }
                 Ok(())
             }
-            _ if left.base() == Base::String => Ok(()),
+            _ if string => Ok(()),
             _ => self.convert(left, ByteOrder::Big),
         }
     }

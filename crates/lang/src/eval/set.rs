@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
 use crate::eval::context::{Base, Expected};
 use crate::eval::expr::bitmask;
-use crate::eval::{AnonymousSet, Eval, Result, conflict, error};
+use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
 use crate::source::Loc;
 
 impl KeyType {
@@ -339,6 +339,16 @@ impl Eval<'_, '_> {
         let mut info = SetInfo::anonymous(name.clone(), key, data);
         info.interval = interval;
         info.auto_merge = interval && info.data.is_none();
+        if interval
+            && !info.key.is_concat()
+            && let ExprKind::Set { elements, .. } = &mut e.kind
+        {
+            if info.data.is_none() {
+                intervals::auto_merge(elements, &[]);
+            } else {
+                intervals::check_overlap(elements, &[])?;
+            }
+        }
         let info = Arc::new(info);
         let loc = e.loc;
         let elements = e.take();
@@ -555,12 +565,4 @@ pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or(0)
-}
-
-/// Flags of a set expression by what its elements need.
-pub(crate) fn set_flags(e: &Expr) -> SetExprFlags {
-    match &e.kind {
-        ExprKind::Set { flags, .. } => *flags,
-        _ => SetExprFlags::default(),
-    }
 }

@@ -1,0 +1,144 @@
+//! Chains: hooks of the families, named priorities, policies, devices.
+
+use std::sync::Arc;
+
+use penstock_ruleset::model::{Family, Hook};
+
+use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
+use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
+use crate::eval::cmd::family_name;
+use crate::eval::{Eval, Result, error};
+
+/// The number of a named priority, where the family and hook know that name (nft's `std_prio_lookup`).
+pub fn priority_number(name: &str, family: Family, hook: Hook) -> Option<i32> {
+    Some(match (family, name) {
+        (Family::Bridge, "dstnat") if hook == Hook::Prerouting => -300,
+        (Family::Bridge, "filter") => -200,
+        (Family::Bridge, "out") if hook == Hook::Output => 100,
+        (Family::Bridge, "srcnat") if hook == Hook::Postrouting => 300,
+        (Family::Bridge, _) => return None,
+        (_, "filter") => 0,
+        (Family::Arp | Family::Netdev, _) => return None,
+        _ if matches!(hook, Hook::Ingress | Hook::Egress) => return None,
+        (_, "raw") => -300,
+        (_, "mangle") => -150,
+        (_, "dstnat") if hook == Hook::Prerouting => -100,
+        (_, "security") => 50,
+        (_, "srcnat") if hook == Hook::Postrouting => 100,
+        _ => return None,
+    })
+}
+
+/// Whether the family has the hook.
+fn has_hook(family: Family, hook: Hook) -> bool {
+    match family {
+        Family::Ip | Family::Ip6 | Family::Bridge => !matches!(hook, Hook::Ingress | Hook::Egress),
+        Family::Inet => hook != Hook::Egress,
+        Family::Arp => matches!(hook, Hook::Input | Hook::Output),
+        Family::Netdev => matches!(hook, Hook::Ingress | Hook::Egress),
+    }
+}
+
+/// The number that a priority stands for.
+pub(crate) fn priority(spec: &PrioritySpec, family: Family, hook: Hook) -> Option<i32> {
+    let base = match &spec.expr.kind {
+        ExprKind::Value(value) => *value as i32,
+        ExprKind::Symbol { text, .. } | ExprKind::String(text) => match text.parse::<i32>() {
+            Ok(number) => number,
+            Err(_) => priority_number(text, family, hook)?,
+        },
+        _ => return None,
+    };
+    Some(base.wrapping_add(spec.offset))
+}
+
+/// Names of devices in a list or a set.
+pub(crate) fn device_names(e: &Expr, out: &mut Vec<(Arc<str>, crate::source::Loc)>) -> Result {
+    match &e.kind {
+        ExprKind::Symbol { text, .. } | ExprKind::String(text) => {
+            if text.len() > 15 {
+                return error(e.loc, "device name is too long");
+            }
+            out.push((text.clone(), e.loc));
+            Ok(())
+        }
+        ExprKind::Set { elements, .. } | ExprKind::List(elements) => {
+            elements.iter().try_for_each(|e| device_names(e, out))
+        }
+        ExprKind::SetElem(elem) => device_names(&elem.key, out),
+        _ => error(e.loc, "invalid device name"),
+    }
+}
+
+impl Eval<'_, '_> {
+    pub(crate) fn chain(&mut self, chain: &mut ChainBlock) -> Result {
+        if let Some(spec) = &chain.hook {
+            self.hook(spec, chain.devices.is_some())?;
+        }
+        if let Some(policy) = &mut chain.policy {
+            if let ExprKind::Symbol { text, .. } = &policy.kind {
+                match &**text {
+                    "accept" => policy.kind = ExprKind::Verdict(VerdictExpr::Accept),
+                    "drop" => policy.kind = ExprKind::Verdict(VerdictExpr::Drop),
+                    _ => {}
+                }
+            }
+            if !matches!(policy.kind, ExprKind::Verdict(VerdictExpr::Accept | VerdictExpr::Drop)) {
+                return error(policy.loc, format!("invalid policy expression ({})", policy.word()));
+            }
+        }
+        if let Some(devices) = &chain.devices {
+            device_names(devices, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    fn hook(&mut self, spec: &HookSpec, devices: bool) -> Result {
+        if !has_hook(self.family, spec.hook) {
+            return error(
+                spec.hook_loc,
+                format!("The {} family does not support this hook", family_name(self.family)),
+            );
+        }
+        if priority(&spec.priority, self.family, spec.hook).is_none() {
+            return error(
+                spec.priority.loc,
+                format!("invalid priority expression {} in this context.", priority_word(&spec.priority)),
+            );
+        }
+        if let Some(devices) = &spec.devices {
+            device_names(devices, &mut Vec::new())?;
+            if !matches!(spec.hook, Hook::Ingress | Hook::Egress) {
+                return error(devices.loc, "This chain type cannot be bound to device");
+            }
+        } else if !devices && matches!(spec.hook, Hook::Ingress | Hook::Egress) {
+            return error(spec.loc, "Missing `device' in this chain definition");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flowtable(&mut self, flowtable: &mut FlowtableBlock) -> Result {
+        if let (Some(hook), Some(spec)) = (flowtable.hook, &flowtable.priority) {
+            if hook != Hook::Ingress {
+                return error(spec.loc, format!("The {} family does not support this hook", family_name(self.family)));
+            }
+            if priority(spec, Family::Netdev, Hook::Ingress).is_none() {
+                return error(
+                    spec.loc,
+                    format!("invalid priority expression {}.", priority_word(spec)),
+                );
+            }
+        }
+        if let Some(devices) = &flowtable.devices {
+            device_names(devices, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+}
+
+fn priority_word(spec: &PrioritySpec) -> &'static str {
+    match spec.expr.kind {
+        ExprKind::Symbol { .. } | ExprKind::String(_) => "value",
+        _ => spec.expr.word(),
+    }
+}

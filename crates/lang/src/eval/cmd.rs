@@ -1,0 +1,542 @@
+//! Commands: blocks are taken apart, definitions checked, the cache follows.
+
+use std::sync::Arc;
+
+use penstock_program::expr::ObjectType;
+use penstock_ruleset::model::Family;
+
+use crate::ast::cmd::{Name, New, ObjKind, SetBlock, SetData, TableBlock, Target};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::ast::{Cmd, CmdKind};
+use crate::cache::{DataKind, Field, KeyType, SetInfo};
+use crate::datatype::{DataType, Type};
+use crate::eval::context::{Base, Expected};
+use crate::eval::intervals;
+use crate::eval::set::edit_distance;
+use crate::eval::{Eval, Result, error};
+use crate::source::Loc;
+
+/// As nft writes it.
+pub(crate) fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Inet => "inet",
+        Family::Ip => "ip",
+        Family::Arp => "arp",
+        Family::Netdev => "netdev",
+        Family::Bridge => "bridge",
+        Family::Ip6 => "ip6",
+    }
+}
+
+/// Takes commands apart so that each asks for one thing: a table with chains, sets and rules becomes a command for
+/// the table and one for each of what is in it, chains first so that maps and rules can refer to them.
+pub fn expand(cmds: Vec<Cmd>) -> Vec<Cmd> {
+    let mut out = Vec::with_capacity(cmds.len());
+    for cmd in cmds {
+        let create = matches!(cmd.kind, CmdKind::Create(_));
+        match cmd.kind {
+            CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)) => {
+                expand_table(block, create, cmd.target, cmd.loc, &mut out);
+            }
+            CmdKind::Add(New::Chain(mut block)) | CmdKind::Create(New::Chain(mut block)) => {
+                let rules = std::mem::take(&mut block.rules);
+                let target = cmd.target.clone();
+                out.push(Cmd { kind: new(create, New::Chain(block)), target: cmd.target, loc: cmd.loc });
+                for rule in rules {
+                    let loc = rule.loc;
+                    out.push(Cmd { kind: CmdKind::Add(New::Rule(rule)), target: target.clone(), loc });
+                }
+            }
+            CmdKind::Add(New::Set(block)) | CmdKind::Create(New::Set(block)) => {
+                expand_set(block, create, cmd.target, cmd.loc, &mut out);
+            }
+            kind => out.push(Cmd { kind, target: cmd.target, loc: cmd.loc }),
+        }
+    }
+    out
+}
+
+fn new(create: bool, what: New) -> CmdKind {
+    if create { CmdKind::Create(what) } else { CmdKind::Add(what) }
+}
+
+fn expand_table(mut block: TableBlock, create: bool, target: Target, loc: Loc, out: &mut Vec<Cmd>) {
+    let chains = std::mem::take(&mut block.chains);
+    let sets = std::mem::take(&mut block.sets);
+    let objects = std::mem::take(&mut block.objects);
+    let flowtables = std::mem::take(&mut block.flowtables);
+    out.push(Cmd { kind: new(create, New::Table(block)), target: target.clone(), loc });
+    let mut rules = Vec::new();
+    for (name, mut chain) in chains {
+        for rule in std::mem::take(&mut chain.rules) {
+            rules.push((name.clone(), rule));
+        }
+        let target = Target { chain: Some(name.clone()), ..target.clone() };
+        out.push(Cmd { kind: CmdKind::Add(New::Chain(chain)), target, loc: name.loc });
+    }
+    for (name, object) in objects {
+        let loc = name.loc;
+        let target = Target { name: Some(name), ..target.clone() };
+        out.push(Cmd { kind: CmdKind::Add(New::Object(object)), target, loc });
+    }
+    for (name, set) in sets {
+        let loc = name.loc;
+        let target = Target { name: Some(name), ..target.clone() };
+        expand_set(set, false, target, loc, out);
+    }
+    for (name, flowtable) in flowtables {
+        let loc = name.loc;
+        let target = Target { name: Some(name), ..target.clone() };
+        out.push(Cmd { kind: CmdKind::Add(New::Flowtable(flowtable)), target, loc });
+    }
+    for (name, rule) in rules {
+        let loc = rule.loc;
+        let target = Target { chain: Some(name), ..target.clone() };
+        out.push(Cmd { kind: CmdKind::Add(New::Rule(rule)), target, loc });
+    }
+}
+
+fn expand_set(mut block: SetBlock, create: bool, target: Target, loc: Loc, out: &mut Vec<Cmd>) {
+    let elements = block.elements.take();
+    out.push(Cmd { kind: new(create, New::Set(block)), target: target.clone(), loc });
+    if let Some(elements) = elements {
+        let loc = elements.loc;
+        out.push(Cmd { kind: CmdKind::Add(New::Elements(elements)), target, loc });
+    }
+}
+
+impl Eval<'_, '_> {
+    /// Evaluates a command.
+    pub(crate) fn command(&mut self, cmd: &mut Cmd) -> Result {
+        let target = cmd.target.clone();
+        match &mut cmd.kind {
+            CmdKind::Add(what) | CmdKind::Create(what) | CmdKind::Insert(what) | CmdKind::Replace(what) => {
+                self.add(what, &target)
+            }
+            CmdKind::Delete { object, elements, devices, .. } => {
+                if let Some(elements) = elements {
+                    self.delete_elements(elements, &target)?;
+                }
+                if let Some(devices) = devices {
+                    crate::eval::chain::device_names(devices, &mut Vec::new())?;
+                }
+                self.forget(*object, &target);
+                Ok(())
+            }
+            CmdKind::Get { elements, .. } => self.elements(elements, &target).map(|_| ()),
+            CmdKind::Reset { elements: Some(elements), .. } => self.elements(elements, &target).map(|_| ()),
+            CmdKind::Reset { object, elements: None } | CmdKind::List { object, .. } => {
+                self.check_target(*object, &target)
+            }
+            CmdKind::Flush(object) => {
+                self.check_target(*object, &target)?;
+                self.flush(*object, &target);
+                Ok(())
+            }
+            CmdKind::Rename { to } => self.rename(&target, to),
+            CmdKind::Describe(e) => {
+                self.expected = Expected::default();
+                if let ExprKind::Symbol { .. } = e.kind {
+                    return Ok(());
+                }
+                self.expr(e)
+            }
+            CmdKind::Monitor { .. } | CmdKind::Import | CmdKind::Export => Ok(()),
+        }
+    }
+
+    fn add(&mut self, what: &mut New, target: &Target) -> Result {
+        let family = self.family;
+        match what {
+            New::Table(_) => {
+                if let Some(table) = &self.table {
+                    self.ctx.cache.add_table(family, table);
+                }
+                Ok(())
+            }
+            New::Chain(block) => {
+                self.chain(block)?;
+                if let (Some(table), Some(chain)) = (&self.table, &target.chain) {
+                    let base = block.hook.is_some();
+                    let table = self.ctx.cache.add_table(family, table);
+                    let info = table.chains.entry(chain.text.clone()).or_default();
+                    info.base |= base;
+                }
+                Ok(())
+            }
+            New::Rule(rule) => self.rule(rule),
+            New::Set(block) => self.define_set(block, target),
+            New::Elements(elements) => {
+                let info = self.elements(elements, target)?;
+                let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
+                if info.interval && !info.key.is_concat() {
+                    let mut purge = Vec::new();
+                    if info.auto_merge && !info.is_map() {
+                        purge = intervals::auto_merge(elements, &info.intervals);
+                        purge.sort_unstable();
+                    } else {
+                        intervals::check_overlap(elements, &info.intervals)?;
+                    }
+                    let after = intervals::with_added(&info, elements, &purge);
+                    if let Some(table) = self.table.clone() {
+                        self.ctx.cache.put_set(family, &table, after.into());
+                    }
+                    self.ctx.purge = purge;
+                }
+                Ok(())
+            }
+            New::Object(object) => {
+                if let (Some(table), Some(name)) = (&self.table, &target.name) {
+                    let table = self.ctx.cache.add_table(family, table);
+                    table.objects.insert((object.kind, name.text.clone()), ());
+                }
+                Ok(())
+            }
+            New::Flowtable(block) => {
+                self.flowtable(block)?;
+                if let (Some(table), Some(name)) = (&self.table, &target.name) {
+                    self.ctx.cache.add_table(family, table).flowtables.insert(name.text.clone(), ());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Evaluates elements against the set of the command.
+    fn elements(&mut self, elements: &mut Expr, target: &Target) -> Result<Arc<SetInfo>> {
+        let Some(name) = &target.name else { return error(elements.loc, "No such file or directory") };
+        let info = match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
+            Some(info) => info.clone(),
+            None => self.find_set(&name.text, name.loc)?,
+        };
+        if !matches!(elements.kind, ExprKind::Set { .. }) {
+            return error(
+                elements.loc,
+                format!("Set {}: Unexpected initial type {}, missing {{ }}?", info.name, elements.word()),
+            );
+        }
+        self.set = Some(info.clone());
+        self.expected = info.key.expected();
+        let evaluated = self.expr(elements);
+        self.set = None;
+        evaluated?;
+        Ok(info)
+    }
+
+    fn delete_elements(&mut self, elements: &mut Expr, target: &Target) -> Result {
+        let info = self.elements(elements, target)?;
+        let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
+        if !(info.interval && !info.key.is_concat()) {
+            return Ok(());
+        }
+        let (gone, left) = if info.auto_merge && !info.is_map() {
+            intervals::split(elements, &info.intervals)?
+        } else {
+            let gone = elements.iter().filter_map(|e| crate::eval::set::bounds(crate::eval::set::key_of(e)));
+            (gone.collect(), Vec::new())
+        };
+        let mut after = (*info).clone();
+        let held = Arc::make_mut(&mut after.intervals);
+        let mut sorted = gone.clone();
+        sorted.sort_unstable();
+        held.retain(|e| sorted.binary_search(e).is_err());
+        held.extend(left.iter().copied());
+        held.sort_unstable();
+        if let Some(table) = self.table.clone() {
+            self.ctx.cache.put_set(self.family, &table, after.into());
+        }
+        if info.auto_merge && !info.is_map() {
+            self.ctx.purge = gone;
+            self.ctx.rest = left;
+            self.ctx.split = true;
+        }
+        Ok(())
+    }
+
+    fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {
+        let word = if block.map { "map" } else { "set" };
+        let Some(key) = &mut block.key else {
+            return error(block.loc, format!("{word} definition does not specify key"));
+        };
+        let mut key_type = self.type_of(key, block.key_typeof, word)?;
+        if key_type.len() > 64 * 8 {
+            return error(key.loc, "Key size exceeds maximum of 64 bytes");
+        }
+        if block.flags.interval {
+            key_type = key_type.big_endian();
+        }
+        let data = match &mut block.data {
+            None if block.map => {
+                return error(block.loc, "map definition does not specify mapping data type");
+            }
+            None => None,
+            Some(SetData::Object(kind)) => Some(DataKind::Object(*kind)),
+            Some(SetData::Expr { expr, interval }) => match &expr.kind {
+                ExprKind::Symbol { text, .. } if &**text == "verdict" => Some(DataKind::Verdict),
+                _ => {
+                    let ty = self.type_of(expr, block.key_typeof, word)?;
+                    Some(DataKind::Value { ty, interval: *interval })
+                }
+            },
+        };
+        for stmt in &mut block.stmts {
+            self.stateful(stmt)?;
+        }
+        if block.timeout.is_some() || block.gc_interval.is_some() {
+            block.flags.timeout = true;
+        }
+        let Some(name) = &target.name else { return Ok(()) };
+        let info = SetInfo {
+            name: name.text.clone(),
+            anonymous: false,
+            meter: false,
+            key: key_type,
+            data,
+            interval: block.flags.interval,
+            timeout: block.flags.timeout,
+            dynamic: block.flags.eval,
+            auto_merge: block.auto_merge,
+            stmts: block.stmts.iter().map(|s| std::mem::discriminant(&s.kind)).collect(),
+            intervals: Arc::default(),
+        };
+        let Some(table) = self.table.clone() else { return Ok(()) };
+        if let Some(known) = self.ctx.cache.set(self.family, &table, &name.text) {
+            // Declaring it again leaves its content alone.
+            let known = SetInfo { intervals: known.intervals.clone(), ..info };
+            self.ctx.cache.put_set(self.family, &table, known.into());
+        } else {
+            self.ctx.cache.put_set(self.family, &table, info.into());
+        }
+        Ok(())
+    }
+
+    /// The type that `type` names or that `typeof` expressions have.
+    fn type_of(&mut self, e: &mut Expr, by_expression: bool, word: &str) -> Result<KeyType> {
+        let loc = e.loc;
+        let parts: Vec<&mut Expr> = match &mut e.kind {
+            ExprKind::Concat(parts) => parts.iter_mut().collect(),
+            _ => vec![e],
+        };
+        let mut fields = Vec::with_capacity(parts.len());
+        for part in parts {
+            let field = if by_expression { self.typeof_field(part)? } else { named_field(part, word)? };
+            fields.push(field);
+        }
+        Ok(match fields.as_slice() {
+            [one] => KeyType::base(one.clone()),
+            [] => return error(loc, "empty type"),
+            many => KeyType {
+                dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()),
+                fields: fields.into(),
+            },
+        })
+    }
+
+    /// The type of an expression, whatever the packet would have to be for it.
+    fn typeof_field(&mut self, e: &mut Expr) -> Result<Field> {
+        if let ExprKind::Payload(payload) = &e.kind {
+            return Ok(match payload.field {
+                Some(field) => Field { dtype: field.dtype, order: ByteOrder::Big, len: field.len },
+                None => Field { dtype: DataType::Integer, order: ByteOrder::Big, len: e.len },
+            });
+        }
+        if let ExprKind::Exthdr(exthdr) = &e.kind
+            && let (false, Some(field)) = (exthdr.present, exthdr.field)
+        {
+            return Ok(Field { dtype: field.dtype, order: ByteOrder::Big, len: field.len });
+        }
+        let mut copy = e.clone();
+        let mut inner = Eval::new(self.ctx, self.family, self.table.clone());
+        inner.expr(&mut copy)?;
+        let field = Field::of(&copy);
+        if field.len == 0 || copy.constant {
+            return error(e.loc, format!("primary expression type '{}' lacks typeof serialization", copy.word()));
+        }
+        Ok(field)
+    }
+
+    /// What is deleted is not known any more.
+    fn forget(&mut self, object: ObjKind, target: &Target) {
+        let Some(table) = self.table.clone() else { return };
+        if object == ObjKind::Table {
+            self.ctx.cache.remove_table(self.family, &table);
+            return;
+        }
+        let Some(info) = self.ctx.cache.table_mut(self.family, &table) else { return };
+        let name = target.name.as_ref().map(|n| n.text.clone());
+        match (object, name) {
+            (ObjKind::Chain, _) => {
+                if let Some(chain) = &target.chain {
+                    info.chains.remove(&chain.text);
+                }
+            }
+            (ObjKind::Set | ObjKind::Map | ObjKind::Meter, Some(name)) => {
+                info.sets.remove(&name);
+            }
+            (ObjKind::Flowtable, Some(name)) => {
+                info.flowtables.remove(&name);
+            }
+            (ObjKind::Object(kind), Some(name)) => {
+                info.objects.remove(&(kind, name));
+            }
+            (ObjKind::Rule, _) => {
+                if let (Some(chain), Some(handle)) = (&target.chain, &target.handle)
+                    && let Some(chain) = info.chains.get_mut(&chain.text)
+                {
+                    Arc::make_mut(&mut chain.rules).retain(|h| *h != handle.value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flush(&mut self, object: ObjKind, target: &Target) {
+        if object == ObjKind::Ruleset {
+            self.ctx.cache.flush(target.family);
+            return;
+        }
+        let Some(table) = self.table.clone() else { return };
+        let Some(info) = self.ctx.cache.table_mut(self.family, &table) else { return };
+        match object {
+            ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
+                if let Some(set) = target.name.as_ref().and_then(|n| info.sets.get_mut(&n.text)) {
+                    Arc::make_mut(set).intervals = Arc::default();
+                }
+            }
+            ObjKind::Chain => {
+                if let Some(chain) = target.chain.as_ref().and_then(|n| info.chains.get_mut(&n.text)) {
+                    chain.rules = Arc::default();
+                }
+            }
+            ObjKind::Table => info.chains.values_mut().for_each(|c| c.rules = Arc::default()),
+            _ => {}
+        }
+    }
+
+    fn rename(&mut self, target: &Target, to: &Name) -> Result {
+        let Some(table) = self.table.clone() else { return Ok(()) };
+        let Some(chain) = &target.chain else { return Ok(()) };
+        self.check_target(ObjKind::Chain, target)?;
+        if let Some(info) = self.ctx.cache.table_mut(self.family, &table)
+            && let Some(found) = info.chains.remove(&chain.text)
+        {
+            info.chains.insert(to.text.clone(), found);
+        }
+        Ok(())
+    }
+
+    /// What is listed, reset or flushed must be there.
+    fn check_target(&mut self, object: ObjKind, target: &Target) -> Result {
+        let Some(table) = &target.table else { return Ok(()) };
+        let Some(info) = self.ctx.cache.table(self.family, &table.text) else {
+            return self.table_not_found(table);
+        };
+        let family = family_name(self.family);
+        match object {
+            ObjKind::Chain => {
+                let Some(chain) = &target.chain else { return Ok(()) };
+                if info.chains.contains_key(&chain.text) {
+                    return Ok(());
+                }
+                let near = nearest(&chain.text, info.chains.keys());
+                not_found(chain.loc, near.map(|n| format!("chain ‘{n}’ in table {family} ‘{}’", table.text)))
+            }
+            ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
+                let Some(name) = &target.name else { return Ok(()) };
+                let wanted_map = object == ObjKind::Map;
+                match info.sets.get(&name.text) {
+                    Some(set) if object == ObjKind::Meter || set.is_map() == wanted_map => Ok(()),
+                    Some(_) => not_found(name.loc, None),
+                    None => {
+                        let near = nearest(&name.text, info.sets.keys());
+                        let word = |n: &Arc<str>| if info.sets[n].is_map() { "map" } else { "set" };
+                        not_found(
+                            name.loc,
+                            near.map(|n| format!("{} ‘{n}’ in table {family} ‘{}’", word(&n), table.text)),
+                        )
+                    }
+                }
+            }
+            ObjKind::Flowtable => {
+                let Some(name) = &target.name else { return Ok(()) };
+                if info.flowtables.contains_key(&name.text) {
+                    return Ok(());
+                }
+                let near = nearest(&name.text, info.flowtables.keys());
+                not_found(name.loc, near.map(|n| format!("flowtable ‘{n}’ in table {family} ‘{}’", table.text)))
+            }
+            ObjKind::Object(kind) => {
+                let Some(name) = &target.name else { return Ok(()) };
+                if info.objects.contains_key(&(kind, name.text.clone())) {
+                    return Ok(());
+                }
+                let same = info.objects.keys().filter(|(k, _)| *k == kind).map(|(_, n)| n);
+                let near = nearest(&name.text, same);
+                let word = object_word(kind);
+                not_found(name.loc, near.map(|n| format!("{word} ‘{n}’ in table {family} ‘{}’", table.text)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn table_not_found(&self, table: &Name) -> Result {
+        let mut best: Option<(usize, String)> = None;
+        for (family, name, _) in self.ctx.cache.tables() {
+            let distance = edit_distance(&table.text, name);
+            if distance <= table.text.len() / 2 && best.as_ref().is_none_or(|(d, _)| distance < *d) {
+                best = Some((distance, format!("table ‘{name}’ in family {}", family_name(family))));
+            }
+        }
+        not_found(table.loc, best.map(|(_, near)| near))
+    }
+}
+
+/// nft's words for the kinds of object.
+pub(crate) fn object_word(kind: ObjectType) -> &'static str {
+    match kind {
+        ObjectType::Counter => "counter",
+        ObjectType::Quota => "quota",
+        ObjectType::CtHelper => "ct helper",
+        ObjectType::Limit => "limit",
+        ObjectType::Connlimit => "connlimit",
+        ObjectType::Tunnel => "tunnel",
+        ObjectType::CtTimeout => "ct timeout",
+        ObjectType::SecMark => "secmark",
+        ObjectType::CtExpect => "ct expectation",
+        ObjectType::Synproxy => "synproxy",
+    }
+}
+
+fn not_found<T>(loc: Loc, near: Option<String>) -> Result<T> {
+    match near {
+        Some(near) => error(loc, format!("No such file or directory; did you mean {near}?")),
+        None => error(loc, "No such file or directory"),
+    }
+}
+
+/// A name that could have been meant.
+fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n Arc<str>>) -> Option<Arc<str>> {
+    names
+        .map(|name| (edit_distance(wanted, name), name))
+        .filter(|(distance, _)| *distance <= wanted.len().div_ceil(2))
+        .min_by(|a, b| a.cmp(b))
+        .map(|(_, name)| name.clone())
+}
+
+/// A type by name: one whose size is known.
+fn named_field(e: &Expr, word: &str) -> Result<Field> {
+    let ExprKind::Symbol { text, .. } = &e.kind else { return error(e.loc, "type name expected") };
+    let Some(dtype) = DataType::from_name(text) else {
+        return error(e.loc, format!("unknown datatype {text}"));
+    };
+    if dtype.size() == 0 || Type::Base(dtype).kind() == Base::Verdict {
+        return error(
+            e.loc,
+            format!(
+                "unqualified type {} specified in {word} definition. Try \"typeof expression\" instead of \"type datatype\".",
+                dtype.name()
+            ),
+        );
+    }
+    Ok(Field::base(dtype))
+}

@@ -1,0 +1,192 @@
+//! Intervals of plain keys: overlaps are refused, or joined with `auto-merge`, also with what is in the set already.
+
+use std::sync::Arc;
+
+use crate::ast::expr::{Expr, ExprKind};
+use crate::cache::SetInfo;
+use crate::datatype::Type;
+use crate::eval::context::Base;
+use crate::eval::expr::constant;
+use crate::eval::set::{bounds, key_of};
+use crate::eval::{Result, conflict, error};
+
+/// A change of what a set holds, found by evaluation: intervals to remove before the elements of the command are
+/// added (auto-merge) or after they are removed.
+pub(crate) type Spans = Vec<(u128, u128)>;
+
+/// An element's interval and its index; the catch-all has none.
+fn spans_of(elements: &[Expr]) -> Vec<(u128, u128, usize)> {
+    let mut spans: Vec<_> = elements
+        .iter()
+        .enumerate()
+        .filter_map(|(i, e)| bounds(key_of(e)).map(|(from, to)| (from, to, i)))
+        .collect();
+    spans.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    spans
+}
+
+/// Refuses intervals that overlap within a command or with what the set holds. The very same interval may be given
+/// again.
+pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Result {
+    let spans = spans_of(elements);
+    let mut last: Option<(u128, u128, usize)> = None;
+    for &(from, to, index) in &spans {
+        if let Some((last_from, last_to, other)) = last
+            && from <= last_to
+            && (from, to) != (last_from, last_to)
+        {
+            return conflict(
+                key_of(&elements[index]).loc,
+                key_of(&elements[other]).loc,
+                "conflicting intervals specified",
+            );
+        }
+        last = Some((from, to, index));
+        // The first one that does not end before.
+        let at = existing.partition_point(|e| e.1 < from);
+        if let Some(found) = existing.get(at)
+            && found.0 <= to
+            && *found != (from, to)
+        {
+            return error(key_of(&elements[index]).loc, "interval overlaps with an existing one");
+        }
+    }
+    Ok(())
+}
+
+/// Joins overlapping and adjacent intervals, also with those that the set holds; returns the ones that must leave it
+/// since a larger one takes their place.
+pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) -> Spans {
+    let spans = spans_of(elements);
+    if spans.is_empty() {
+        return Spans::new();
+    }
+    let touches = |end: u128, start: u128| start <= end || start == end.wrapping_add(1) && end != u128::MAX;
+    let mut joined: Vec<(u128, u128, usize)> = Vec::with_capacity(spans.len());
+    for (from, to, index) in spans {
+        match joined.last_mut() {
+            Some(last) if touches(last.1, from) => last.1 = last.1.max(to),
+            _ => joined.push((from, to, index)),
+        }
+    }
+    let mut purge = Spans::new();
+    if !existing.is_empty() {
+        for span in &mut joined {
+            let mut at = existing.partition_point(|e| e.1 < span.0 && !touches(e.1, span.0));
+            while let Some(found) = existing.get(at)
+                && touches(span.1, found.0)
+            {
+                if *found != (span.0, span.1) {
+                    purge.push(*found);
+                    span.0 = span.0.min(found.0);
+                    span.1 = span.1.max(found.1);
+                }
+                at += 1;
+            }
+        }
+        // Growing may have made neighbours meet.
+        joined.dedup_by(|next, last| {
+            let meet = touches(last.1, next.0);
+            if meet {
+                last.1 = last.1.max(next.1);
+            }
+            meet
+        });
+        purge.dedup();
+    }
+    let mut slots: Vec<Option<Expr>> = std::mem::take(elements).into_iter().map(Some).collect();
+    let mut rest: Vec<Expr> = Vec::with_capacity(joined.len());
+    for (from, to, index) in joined {
+        if let Some(mut element) = slots.get_mut(index).and_then(Option::take) {
+            if bounds(key_of(&element)) != Some((from, to)) {
+                set_bounds(&mut element, from, to);
+            }
+            rest.push(element);
+        }
+    }
+    rest.extend(slots.into_iter().flatten().filter(|e| matches!(key_of(e).kind, ExprKind::CatchAll)));
+    *elements = rest;
+    purge
+}
+
+/// Deleting a part of a joined interval leaves the rest: returns what leaves the set and what comes in its place.
+pub(crate) fn split(elements: &[Expr], existing: &[(u128, u128)]) -> Result<(Spans, Spans)> {
+    let (mut gone, mut left) = (Spans::new(), Spans::new());
+    for (from, to, index) in spans_of(elements) {
+        let loc = key_of(&elements[index]).loc;
+        if let Some(piece) = left.iter().position(|p| p.0 <= from && to <= p.1) {
+            let whole = left.swap_remove(piece);
+            push_rest(&mut left, whole, from, to);
+            continue;
+        }
+        let at = existing.partition_point(|e| e.1 < from);
+        match existing.get(at) {
+            Some(found) if found.0 <= from && to <= found.1 && !gone.contains(found) => {
+                gone.push(*found);
+                push_rest(&mut left, *found, from, to);
+            }
+            _ => return error(loc, "element does not exist"),
+        }
+    }
+    Ok((gone, left))
+}
+
+fn push_rest(left: &mut Spans, whole: (u128, u128), from: u128, to: u128) {
+    if whole.0 < from {
+        left.push((whole.0, from - 1));
+    }
+    if to < whole.1 {
+        left.push((to + 1, whole.1));
+    }
+}
+
+/// What a set holds once elements were added.
+pub(crate) fn with_added(info: &SetInfo, elements: &[Expr], purge: &Spans) -> SetInfo {
+    let mut info = info.clone();
+    let added = spans_of(elements);
+    if info.intervals.is_empty() {
+        info.intervals = Arc::new(added.into_iter().map(|(a, b, _)| (a, b)).collect());
+        return info;
+    }
+    let intervals = Arc::make_mut(&mut info.intervals);
+    if !purge.is_empty() {
+        intervals.retain(|e| purge.binary_search(e).is_err());
+    }
+    intervals.extend(added.into_iter().map(|(a, b, _)| (a, b)));
+    intervals.sort_unstable();
+    intervals.dedup();
+    info
+}
+
+/// Makes an element's key a range.
+fn set_bounds(element: &mut Expr, from: u128, to: u128) {
+    match &mut element.kind {
+        ExprKind::SetElem(elem) => {
+            let range = range_of(&elem.key, from, to);
+            elem.key = range;
+        }
+        ExprKind::Mapping { left, .. } => set_bounds(left, from, to),
+        _ => *element = range_of(element, from, to),
+    }
+}
+
+/// A range (or value) of the type of `like`.
+pub(crate) fn range_of(like: &Expr, from: u128, to: u128) -> Expr {
+    let string = like.base() == Base::String;
+    let flip = |v: u128| if string { u128::from_le_bytes(v.to_be_bytes()) } else { v };
+    let dtype: Type = like.dtype.clone();
+    let end = |v: u128| constant(flip(v), like.loc, dtype.clone(), like.order, like.len);
+    if from == to {
+        return end(from);
+    }
+    Expr {
+        constant: true,
+        ..Expr::typed(
+            ExprKind::Range { left: Box::new(end(from)), right: Box::new(end(to)) },
+            like.loc,
+            dtype.clone(),
+            like.order,
+            like.len,
+        )
+    }
+}
