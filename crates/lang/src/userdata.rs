@@ -144,7 +144,8 @@ impl SetUserData {
     pub fn data_type(&self, number: u32, len: u32) -> Option<(KeyType, bool)> {
         if self.data.is_empty() {
             let types = Type::from_id(number)?.fields().to_vec();
-            let fields = types.into_iter().map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
+            let fields =
+                types.into_iter().map(|t| field_of(t, if t.size() > 0 { t.size() } else { len * 8 }));
             return Some((key_type(fields.collect()), self.data_interval));
         }
         Some((key_type(self.data.clone()), self.data_interval))
@@ -193,4 +194,3 @@ fn decode_fields(data: &[u8]) -> Vec<Field> {
         })
         .collect()
 }
-

@@ -120,13 +120,13 @@ impl Eval<'_, '_> {
     pub(crate) fn flowtable(&mut self, flowtable: &mut FlowtableBlock) -> Result {
         if let (Some(hook), Some(spec)) = (flowtable.hook, &flowtable.priority) {
             if hook != Hook::Ingress {
-                return error(spec.loc, format!("The {} family does not support this hook", family_name(self.family)));
-            }
-            if priority(spec, Family::Netdev, Hook::Ingress).is_none() {
                 return error(
                     spec.loc,
-                    format!("invalid priority expression {}.", priority_word(spec)),
+                    format!("The {} family does not support this hook", family_name(self.family)),
                 );
+            }
+            if priority(spec, Family::Netdev, Hook::Ingress).is_none() {
+                return error(spec.loc, format!("invalid priority expression {}.", priority_word(spec)));
             }
         }
         if let Some(devices) = &flowtable.devices {

@@ -205,10 +205,11 @@ impl Eval<'_, '_> {
     /// Evaluates elements against the set of the command.
     fn elements(&mut self, elements: &mut Expr, target: &Target) -> Result<Arc<SetInfo>> {
         let Some(name) = &target.name else { return error(elements.loc, "No such file or directory") };
-        let info = match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
-            Some(info) => info.clone(),
-            None => self.find_set(&name.text, name.loc)?,
-        };
+        let info =
+            match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
+                Some(info) => info.clone(),
+                None => self.find_set(&name.text, name.loc)?,
+            };
         if !matches!(elements.kind, ExprKind::Set { .. }) {
             return error(
                 elements.loc,
@@ -325,10 +326,9 @@ impl Eval<'_, '_> {
         Ok(match fields.as_slice() {
             [one] => KeyType::base(one.clone()),
             [] => return error(loc, "empty type"),
-            many => KeyType {
-                dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()),
-                fields: fields.into(),
-            },
+            many => {
+                KeyType { dtype: Type::Concat(many.iter().map(|f| f.dtype).collect()), fields: fields.into() }
+            }
         })
     }
 
@@ -350,7 +350,10 @@ impl Eval<'_, '_> {
         inner.expr(&mut copy)?;
         let field = Field::of(&copy);
         if field.len == 0 || copy.constant {
-            return error(e.loc, format!("primary expression type '{}' lacks typeof serialization", copy.word()));
+            return error(
+                e.loc,
+                format!("primary expression type '{}' lacks typeof serialization", copy.word()),
+            );
         }
         Ok(field)
     }
@@ -463,7 +466,10 @@ impl Eval<'_, '_> {
                     return Ok(());
                 }
                 let near = nearest(&name.text, info.flowtables.keys());
-                not_found(name.loc, near.map(|n| format!("flowtable ‘{n}’ in table {family} ‘{}’", table.text)))
+                not_found(
+                    name.loc,
+                    near.map(|n| format!("flowtable ‘{n}’ in table {family} ‘{}’", table.text)),
+                )
             }
             ObjKind::Object(kind) => {
                 let Some(name) = &target.name else { return Ok(()) };

@@ -101,7 +101,12 @@ impl Eval<'_, '_> {
     }
 
     /// Makes sure that the header of a field is there when nothing is known of its base.
-    pub(crate) fn payload_dependency(&mut self, proto: &'static Proto, base: PayloadBase, loc: Loc) -> Result {
+    pub(crate) fn payload_dependency(
+        &mut self,
+        proto: &'static Proto,
+        base: PayloadBase,
+        loc: Loc,
+    ) -> Result {
         match self.protocols.depth(base) {
             1 => return self.insert_iiftype(proto, loc),
             2.. => return error(loc, "payload expression is invalid for this family"),
@@ -333,7 +338,10 @@ impl Eval<'_, '_> {
                 }
                 let Some(known) = self.protocols.at(payload.base) else { return };
                 let Some(upper) = known.upper_by_number(value) else { return };
-                if upper.base == known.base && upper.base == PayloadBase::Link && self.protocols.stacked.len() < 16 {
+                if upper.base == known.base
+                    && upper.base == PayloadBase::Link
+                    && self.protocols.stacked.len() < 16
+                {
                     self.protocols.stacked.push(known);
                 }
                 self.protocols.set(upper.base, upper);
@@ -381,7 +389,9 @@ impl Eval<'_, '_> {
                 }
                 let found = start.upper_by_number(value);
                 match found {
-                    Some(upper) if upper.base == PayloadBase::Network => self.protocols.set(upper.base, upper),
+                    Some(upper) if upper.base == PayloadBase::Network => {
+                        self.protocols.set(upper.base, upper)
+                    }
                     Some(_) => {}
                     None => self.protocols.set(PayloadBase::Network, &UNKNOWN),
                 }

@@ -458,10 +458,7 @@ impl Eval<'_, '_> {
                 return error(item.loc, "List member must be a constant value");
             };
             if item.base() != Base::Bitmask {
-                return error(
-                    item.loc,
-                    format!("Basetype of type {} is not bitmask", item.dtype.desc()),
-                );
+                return error(item.loc, format!("Basetype of type {} is not bitmask", item.dtype.desc()));
             }
             bits |= value;
         }

@@ -81,7 +81,8 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
         return None;
     }
     let value = number(a_right)? << b_left.len | number(b_right)?;
-    let keep_second = matches!((b.proto, b.field), (Some(proto), Some(field)) if is_protocol_field(proto, field));
+    let keep_second =
+        matches!((b.proto, b.field), (Some(proto), Some(field)) if is_protocol_field(proto, field));
     let mut left = a_left.clone();
     left.len = total;
     if let ExprKind::Payload(payload) = &mut left.kind {

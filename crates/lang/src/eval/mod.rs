@@ -94,7 +94,16 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// On top of a generation.
     pub fn new(generation: &Generation, names: &'a dyn Names) -> Self {
-        Context { names, cache: Cache::new(generation), anonymous: BTreeMap::new(), made_dynamic: Vec::new(), purge: Vec::new(), rest: Vec::new(), split: false, next_id: 1 }
+        Context {
+            names,
+            cache: Cache::new(generation),
+            anonymous: BTreeMap::new(),
+            made_dynamic: Vec::new(),
+            purge: Vec::new(),
+            rest: Vec::new(),
+            split: false,
+            next_id: 1,
+        }
     }
 
     /// The anonymous set of that name.

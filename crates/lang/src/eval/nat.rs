@@ -96,7 +96,10 @@ impl Eval<'_, '_> {
                         Some(known) if *known != *wanted => {
                             return error(
                                 loc,
-                                format!("conflicting protocols specified: {} vs. {}.", known.name, wanted.name),
+                                format!(
+                                    "conflicting protocols specified: {} vs. {}.",
+                                    known.name, wanted.name
+                                ),
                             );
                         }
                         _ => {}
@@ -129,7 +132,9 @@ impl Eval<'_, '_> {
     fn transport_needed(&mut self, nat: &Nat, _loc: Loc) -> Result {
         let Some(port) = &nat.port else { return Ok(()) };
         match self.protocols.at(PayloadBase::Transport) {
-            Some(known) if *known != crate::eval::context::UNKNOWN || self.protocols.transports.len() > 1 => Ok(()),
+            Some(known) if *known != crate::eval::context::UNKNOWN || self.protocols.transports.len() > 1 => {
+                Ok(())
+            }
             Some(_) => Ok(()),
             None if matches!(port.kind, ExprKind::Map { .. }) => Ok(()),
             None => conflict(

@@ -111,13 +111,15 @@ impl Eval<'_, '_> {
                 return Ok(());
             }
             let done = match &right.kind {
-                ExprKind::SetRef { set } => match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
-                    Some(set) => match &mut set.elements {
-                        Some(elements) => transfer_one(op, by, elements)?,
+                ExprKind::SetRef { set } => {
+                    match self.ctx.anonymous_id(set).and_then(|id| self.ctx.anonymous.get_mut(&id)) {
+                        Some(set) => match &mut set.elements {
+                            Some(elements) => transfer_one(op, by, elements)?,
+                            None => false,
+                        },
                         None => false,
-                    },
-                    None => false,
-                },
+                    }
+                }
                 _ => transfer_one(op, by, right)?,
             };
             if !done {
@@ -153,7 +155,9 @@ fn can_transfer(op: BinOp, by: u128, left: &Expr, e: &Expr) -> Result<bool> {
             }
             true
         }
-        ExprKind::Range { left: a, right: b } => can_transfer(op, by, left, a)? && can_transfer(op, by, left, b)?,
+        ExprKind::Range { left: a, right: b } => {
+            can_transfer(op, by, left, a)? && can_transfer(op, by, left, b)?
+        }
         ExprKind::SetElem(elem) => can_transfer(op, by, left, &elem.key)?,
         ExprKind::Mapping { left: key, .. } => can_transfer(op, by, left, key)?,
         ExprKind::CatchAll => true,

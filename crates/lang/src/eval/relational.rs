@@ -47,7 +47,11 @@ impl Eval<'_, '_> {
             );
         }
         if left.constant && !matches!(left.kind, ExprKind::Map { .. }) {
-            return conflict(left.loc, right.loc, format!("Relational expression ({symbol}) has constant value"));
+            return conflict(
+                left.loc,
+                right.loc,
+                format!("Relational expression ({symbol}) has constant value"),
+            );
         }
         if left.dtype != right.dtype {
             return conflict(
@@ -67,14 +71,20 @@ impl Eval<'_, '_> {
                     return conflict(
                         left.loc,
                         loc,
-                        format!("Relational expression ({symbol}) is undefined for {} expressions", left.word()),
+                        format!(
+                            "Relational expression ({symbol}) is undefined for {} expressions",
+                            left.word()
+                        ),
                     );
                 }
                 if !right.singleton {
                     return conflict(
                         right.loc,
                         loc,
-                        format!("Relational expression ({symbol}) is undefined for {} expressions", right.word()),
+                        format!(
+                            "Relational expression ({symbol}) is undefined for {} expressions",
+                            right.word()
+                        ),
                     );
                 }
                 self.convert(left, ByteOrder::Big)?;
@@ -184,11 +194,7 @@ impl Eval<'_, '_> {
         }
         let (dtype, order, len, left_loc) = (left.dtype.clone(), left.order, left.len, left.loc);
         let mut and = Expr::typed(
-            ExprKind::Binop {
-                op: crate::ast::expr::BinOp::And,
-                left: Box::new(left),
-                right: Box::new(mask),
-            },
+            ExprKind::Binop { op: crate::ast::expr::BinOp::And, left: Box::new(left), right: Box::new(mask) },
             left_loc,
             dtype,
             order,

@@ -26,7 +26,9 @@ impl KeyType {
     pub(crate) fn of_expected(expected: &Expected) -> Option<KeyType> {
         let dtype = expected.dtype.clone()?;
         let fields = match (&dtype, &expected.key) {
-            (Type::Base(dtype), _) => Arc::from([Field { dtype: *dtype, order: expected.order, len: expected.len }]),
+            (Type::Base(dtype), _) => {
+                Arc::from([Field { dtype: *dtype, order: expected.order, len: expected.len }])
+            }
             (Type::Concat(_), Some(key)) => key.clone(),
             (Type::Concat(parts), None) => parts.iter().map(|p| Field::base(*p)).collect(),
         };
@@ -173,7 +175,9 @@ impl Eval<'_, '_> {
         }
         match data {
             DataKind::Value { ty, .. } => self.expected = ty.expected(),
-            DataKind::Verdict => self.expected = Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0),
+            DataKind::Verdict => {
+                self.expected = Expected::new(Type::Base(DataType::Verdict), ByteOrder::Invalid, 0)
+            }
             DataKind::Object(_) => {
                 self.expected = Expected::new(Type::Base(DataType::String), ByteOrder::Host, 255 * 8);
                 if let ExprKind::Symbol { text, .. } = &right.kind {
@@ -303,7 +307,12 @@ impl Eval<'_, '_> {
     }
 
     /// The right side of a match becomes an anonymous set. Returns whether it holds intervals.
-    pub(crate) fn declare_set(&mut self, key: KeyType, data: Option<DataKind>, right: &mut Expr) -> Result<bool> {
+    pub(crate) fn declare_set(
+        &mut self,
+        key: KeyType,
+        data: Option<DataKind>,
+        right: &mut Expr,
+    ) -> Result<bool> {
         let set = self.declare(key, data, right)?;
         Ok(set.interval)
     }
@@ -372,7 +381,14 @@ impl Eval<'_, '_> {
     }
 
     /// The set that a `meter` statement keeps its elements in.
-    pub(crate) fn declare_meter(&mut self, name: &Arc<str>, key: KeyType, timeout: bool, size: u32, loc: Loc) {
+    pub(crate) fn declare_meter(
+        &mut self,
+        name: &Arc<str>,
+        key: KeyType,
+        timeout: bool,
+        size: u32,
+        loc: Loc,
+    ) {
         let id = self.next_id();
         let mut info = SetInfo::anonymous(name.clone(), key, None);
         info.meter = true;
@@ -528,7 +544,10 @@ fn check_statements(set: &SetInfo, elem: &SetElem, loc: Loc) -> Result {
     }
     for (stmt, wanted) in elem.stmts.iter().zip(&set.stmts) {
         if std::mem::discriminant(&stmt.kind) != *wanted {
-            return error(stmt.loc, format!("statement mismatch, {} has another type of statement", set.word()));
+            return error(
+                stmt.loc,
+                format!("statement mismatch, {} has another type of statement", set.word()),
+            );
         }
     }
     Ok(())

@@ -39,11 +39,7 @@ impl Eval<'_, '_> {
             self.statement(&mut stmt)?;
             if let Some(first) = terminal {
                 let _ = first;
-                return conflict(
-                    stmt.loc,
-                    first,
-                    "Statement after terminal statement has no effect",
-                );
+                return conflict(stmt.loc, first, "Statement after terminal statement has no effect");
             }
             if i + 1 < last && is_terminal(&stmt) {
                 terminal = Some(stmt.loc);
@@ -177,7 +173,8 @@ impl Eval<'_, '_> {
             }
             StmtKind::Meter { name, size, key, stmt: inner } => {
                 let (name, size) = (name.clone(), *size);
-                let timeout = matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
+                let timeout =
+                    matches!(&key.kind, ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0));
                 self.update_key(key, Expected::default(), loc)?;
                 let inner_key = match &key.kind {
                     ExprKind::SetElem(elem) => &elem.key,
@@ -278,9 +275,7 @@ impl Eval<'_, '_> {
             return self.convert(e, expected.order);
         }
         match &e.kind {
-            ExprKind::Set { .. } => {
-                conflict(e.loc, stmt, "you cannot use a set here, unknown value to use")
-            }
+            ExprKind::Set { .. } => conflict(e.loc, stmt, "you cannot use a set here, unknown value to use"),
             ExprKind::SetRef { .. } => {
                 conflict(e.loc, stmt, "you cannot reference a set here, unknown value to use")
             }
@@ -474,9 +469,11 @@ impl Eval<'_, '_> {
                     (Family::Ip6, _) if reject.family != 10 => {
                         conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
                     }
-                    (_, Some(known)) if known != wanted => {
-                        conflict(expr_loc, loc, format!("conflicting protocols specified: {} vs {}", known.name, wanted.name))
-                    }
+                    (_, Some(known)) if known != wanted => conflict(
+                        expr_loc,
+                        loc,
+                        format!("conflicting protocols specified: {} vs {}", known.name, wanted.name),
+                    ),
                     (_, Some(_)) => Ok(()),
                     (_, None) => self.payload_dependency(wanted, PayloadBase::Network, loc),
                 }
