@@ -48,7 +48,8 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// A frame in hexadecimal, its beginning.
+pub fn hex(bytes: &[u8]) -> String {
     let mut text = format!("{} bytes", bytes.len());
     for (i, b) in bytes.iter().take(160).enumerate() {
         let _ = write!(text, "{}{b:02x}", if i % 4 == 0 { " " } else { "" });

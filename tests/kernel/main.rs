@@ -16,12 +16,15 @@ mod penstock;
 mod random;
 mod router;
 mod scenario;
+mod shrink;
 mod sockets;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use router::{Router, Unavailable};
 use scenario::Scenario;
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
             }
             Verdict::Differ(text) => {
                 failed += 1;
-                println!("DIFFERENT {name}\n{}", text.lines().take(40).collect::<Vec<_>>().join("\n"));
+                println!("DIFFERENT {name}\n{}", text.lines().take(70).collect::<Vec<_>>().join("\n"));
             }
         }
     }
@@ -112,17 +115,43 @@ fn directory(scenario: &Scenario) -> PathBuf {
 }
 
 fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
+    let (refused, text) = match difference(router, scenario) {
+        None => return Verdict::Agree,
+        Some(d) => d,
+    };
+    let see = format!("  see {}\n", directory(scenario).display());
+    if refused || SHRUNK.fetch_add(1, Ordering::Relaxed) >= 8 {
+        return Verdict::Differ(format!("{text}{see}"));
+    }
+    let mut small = shrink::shrink(scenario, Duration::from_secs(15), |s| {
+        let mut s = s.clone();
+        s.name += "_small";
+        matches!(difference(router, &s), Some((false, _)))
+    });
+    small.name += "_small";
+    match difference(router, &small) {
+        Some((false, text)) => {
+            let frames: String =
+                small.frames.iter().map(|(s, b)| format!("    {s}: {}\n", compare::hex(b))).collect();
+            let see = format!("  see {}\n", directory(&small).display());
+            Verdict::Differ(format!("{text}  made smaller:\n{}{frames}{see}", small.rules))
+        }
+        _ => Verdict::Differ(format!("{text}  (not always)\n{see}")),
+    }
+}
+
+/// Scenarios that were made smaller in this run: with many differences, the first say enough.
+static SHRUNK: AtomicU32 = AtomicU32::new(0);
+
+/// What differs, and whether it is that a side refuses the scenario as a whole.
+fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)> {
     let twice = std::env::var("PENSTOCK_KERNEL").is_ok_and(|v| v == "twice");
     let ours = if twice { router.run(scenario, None) } else { penstock::run(scenario, &directory(scenario)) };
     let kernel = router.run(scenario, ours.as_ref().ok());
     match (kernel, ours) {
-        (Err(e), Err(_)) if twice => Verdict::Differ(e),
-        (Err(e), Ok(_)) => Verdict::Differ(format!("the kernel refuses: {e}")),
-        (Err(e), Err(o)) => Verdict::Differ(format!("both refuse.\nkernel: {e}penstock: {o}")),
-        (Ok(_), Err(e)) => Verdict::Differ(e),
-        (Ok(kernel), Ok(ours)) => match compare::differences(&kernel, &ours) {
-            None => Verdict::Agree,
-            Some(text) => Verdict::Differ(format!("{text}  see {}", directory(scenario).display())),
-        },
+        (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
+        (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
+        (Ok(_), Err(e)) => Some((true, e)),
+        (Ok(kernel), Ok(ours)) => compare::differences(&kernel, &ours).map(|text| (false, text)),
     }
 }
