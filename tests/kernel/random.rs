@@ -19,12 +19,12 @@ pub enum Kind {
 pub fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng::with_seed(seed);
     let kind = if rng.u8(..3) == 0 { Kind::Forwarding } else { Kind::Devices };
-    let mut g = Generator { rng, kind, sets: String::new(), set_count: 0, subchains: vec![], number: 0 };
+    let limits = kind == Kind::Devices && rng.u8(..3) == 0;
+    let mut g =
+        Generator { limits, rng, kind, sets: String::new(), set_count: 0, subchains: vec![], number: 0 };
     let rules = g.ruleset();
     let name = format!("random_{}_{seed}", if kind == Kind::Devices { "devices" } else { "forwarding" });
     let mut s = Scenario::new(&name, NET, &rules);
-    // Messages of ICMP are limited in time; rules that limit are for scenarios in which no time passes.
-    s.spacing = if kind == Kind::Forwarding { 3_000_000_000 } else { 1000 };
     let count = g.rng.usize(20..60);
     for _ in 0..count {
         let (source, bytes) = g.frame();
@@ -162,6 +162,8 @@ struct Generator {
     set_count: u32,
     subchains: Vec<String>,
     number: u32,
+    /// Rules may limit; then nothing is done that the host answers.
+    limits: bool,
 }
 
 impl Generator {
@@ -274,11 +276,11 @@ impl Generator {
         }
         parts.retain(|p| !p.is_empty());
         parts.push("counter".into());
-        if self.one_in(10) {
-            if let Some(f) = self.choose(l3, l4, &mut used) {
-                parts.push(self.verdict_map(f));
-                return parts.join(" ");
-            }
+        if self.one_in(10)
+            && let Some(f) = self.choose(l3, l4, &mut used)
+        {
+            parts.push(self.verdict_map(f));
+            return parts.join(" ");
         }
         let verdict = self.verdict(family, hook, l3, l4);
         parts.push(verdict);
@@ -457,7 +459,7 @@ impl Generator {
     }
 
     fn stateful(&mut self) -> String {
-        let devices = self.kind == Kind::Devices;
+        let devices = self.limits;
         let list: &[&str] = if devices {
             &[
                 "limit rate 3/hour burst 4 packets",
@@ -521,7 +523,7 @@ impl Generator {
                 let verb = self.pick(&["fwd", "dup"]);
                 format!("{verb} to {}", self.pick(&["wan", "dmz", "lan"]))
             }
-            7 if matches!(hook, "forward" | "input") && family != "arp" => {
+            7 if !self.limits && matches!(hook, "forward" | "input") && family != "arp" => {
                 let reset = l4 == L4::Tcp && self.one_in(2);
                 match (family, l3, reset) {
                     (_, _, true) => "reject with tcp reset".into(),
@@ -615,7 +617,8 @@ impl Generator {
             f.ip6(source, to)
         };
         if self.one_in(4) {
-            f = f.ttl(self.pick(&[1, 2, 3, 255]));
+            let least = if self.limits { 2 } else { 1 };
+            f = f.ttl(self.pick(&[least, 2, 3, 255]));
         }
         if four {
             if self.one_in(5) {

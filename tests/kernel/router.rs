@@ -29,7 +29,8 @@ table arp penstock-delivery {
 /// A kernel router and the far ends of its wires.
 pub struct Router {
     router: Namespace,
-    beyond: Namespace,
+    /// Held, not used: the far ends are gone with it.
+    _beyond: Namespace,
     wires: Vec<(String, Wire)>,
     /// Raw sending on the router's own devices.
     raw: Vec<(String, Wire)>,
@@ -174,7 +175,7 @@ impl Router {
         let raw = devices.iter().filter_map(|d| Some((d.clone(), Wire::open(d, false).ok()?))).collect();
         // The host announces its multicast memberships when the wires come up; then it is silent.
         std::thread::sleep(Duration::from_millis(150));
-        Ok(Router { router, beyond, wires, raw, host, log })
+        Ok(Router { router, _beyond: beyond, wires, raw, host, log })
     }
 
     /// Loads the rules, sends the frames, and tells what came of it. The error is nft's.
@@ -234,11 +235,6 @@ impl Router {
             }
         }
         self.log.receive(&mut outcome.delivered)
-    }
-
-    /// Runs a command among the far ends, for looking at what went wrong.
-    pub fn beyond(&self) -> &Namespace {
-        &self.beyond
     }
 }
 

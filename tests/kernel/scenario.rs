@@ -19,20 +19,26 @@ pub struct Scenario {
     pub rules: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
     pub frames: Vec<(String, Vec<u8>)>,
-    /// Nanoseconds between frames. The kernel gets them at once; a limit is the same on both sides if it is so long
-    /// that nothing comes back in this time, or so short that all does.
-    pub spacing: u64,
+    /// Whether frames come at once or seconds apart, by the program's clock; the kernel gets them at once. Seconds let
+    /// the host's limit on ICMP pass, which the kernel's side does not have; limits in rules want no time to pass.
+    pub at_once: bool,
 }
 
 impl Scenario {
     /// A scenario without frames.
     pub fn new(name: &str, net: &str, rules: &str) -> Scenario {
-        Scenario { name: name.into(), net: net.into(), rules: rules.into(), frames: vec![], spacing: 1000 }
+        Scenario {
+            name: name.into(),
+            net: net.into(),
+            rules: rules.into(),
+            frames: vec![],
+            at_once: rules.contains("limit"),
+        }
     }
 
-    /// Lets seconds pass between frames: the host limits its messages of ICMP in time, and the kernel's side has no limit.
-    pub fn slow(mut self) -> Scenario {
-        self.spacing = 3_000_000_000;
+    /// Lets no time pass between frames.
+    pub fn at_once(mut self) -> Scenario {
+        self.at_once = true;
         self
     }
 
@@ -48,6 +54,7 @@ impl Scenario {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("net.ip"), &self.net)?;
         std::fs::write(directory.join("rules.nft"), &self.rules)?;
+        let spacing = if self.at_once { 1000 } else { 3_000_000_000 };
         let mut captures = BTreeMap::new();
         let mut reads = vec![];
         for (i, (source, bytes)) in self.frames.iter().enumerate() {
@@ -60,7 +67,7 @@ impl Scenario {
                     e.insert(CaptureWriter::create(&file, link)?)
                 }
             };
-            writer.write(1_700_000_000_000_000_000 + i as u64 * self.spacing, bytes)?;
+            writer.write(1_700_000_000_000_000_000 + i as u64 * spacing, bytes)?;
         }
         for (_, writer) in captures {
             writer.finish()?;

@@ -177,7 +177,8 @@ pub fn all() -> Vec<Scenario> {
                 wan().ip6("2001:db8:abc::2", "2001:db8:1::10").ttl(1).udp(1, 9),
                 wan().ip6("2001:db8:1::10", "2001:db8:5::20").ttl(1).udp(1, 9),
             ],
-        ),
+        )
+        .at_once(),
     ];
     let mut both = on("traffic_crosses_in_the_order_of_its_times", HOOKS);
     for i in 0..20 {
