@@ -229,7 +229,7 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
         addresses4: Vec::new(),
         addresses6: Vec::new(),
     };
-    if l.mac.is_some_and(|m| m.is_multicast() || m == Mac::default()) {
+    if l.mac.is_some_and(|m| m.is_group() || m == Mac::default()) {
         return Err("Cannot assign requested address".into());
     }
     match kind_name {
@@ -350,11 +350,10 @@ fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
     if l.netns {
         return Err("\"netns\" is only possible for the far end of a wire".into());
     }
-    if let Some(new) = &l.new_name {
-        if config.link(new).is_ok() || config.is_far_end(new) {
+    if let Some(new) = &l.new_name
+        && (config.link(new).is_ok() || config.is_far_end(new)) {
             return Err("File exists".into());
         }
-    }
     if let Some(mtu) = l.mtu {
         config.set_mtu(index, mtu)?;
     }

@@ -181,7 +181,7 @@ impl Config {
     }
 
     pub(crate) fn set_mac(&mut self, index: u32, mac: Mac) -> Result<(), String> {
-        if mac.is_multicast() || mac == Mac::default() {
+        if mac.is_group() || mac == Mac::default() {
             return Err("Cannot assign requested address".into());
         }
         let uppers = self.uppers(index);
@@ -227,11 +227,10 @@ impl Config {
         if link.up {
             return Ok(());
         }
-        if let Some(v) = link.vlan() {
-            if !self.by_index(v.lower).is_some_and(|l| l.up) {
+        if let Some(v) = link.vlan()
+            && !self.by_index(v.lower).is_some_and(|l| l.up) {
                 return Err("Network is down".into());
             }
-        }
         let (loopback, generate, mac, mtu) = (link.is_loopback(), link.addrgenmode, link.mac, link.mtu);
         if let Some(l) = self.link_mut(index) {
             l.up = true;
@@ -277,11 +276,10 @@ impl Config {
                 let m = mac.0;
                 let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
                 let local = 0xfe80 << 112 | u128::from(u64::from_be_bytes(id));
-                if let Some(l) = self.link_mut(index) {
-                    if !l.addresses6.iter().any(|a| a.local == local) {
+                if let Some(l) = self.link_mut(index)
+                    && !l.addresses6.iter().any(|a| a.local == local) {
                         l.addresses6.push(plain6(local, 64, true));
                     }
-                }
             }
         }
         for a in self.addresses6(index) {
@@ -591,7 +589,7 @@ impl Config {
         if let Some(IpAddr::V4(s)) = route.source {
             let s = u128::from(u32::from(s));
             let own = Self::find(&self.routes4, &[TABLE_LOCAL], s, 0, false);
-            if !own.is_some_and(|r| r.kind == RouteType::Local) {
+            if own.is_none_or(|r| r.kind != RouteType::Local) {
                 return Err("Invalid prefsrc address".into());
             }
         }
@@ -631,7 +629,7 @@ impl Config {
                 }
             }
             (Mode::Append, Some(_)) => {
-                if routes.iter().any(|o| *o == route) {
+                if routes.contains(&route) {
                     return Err(EXISTS.into());
                 }
                 routes.push(route);
@@ -659,11 +657,10 @@ impl Config {
         if priority.is_some() && rules.contains(&rule) {
             return Err(EXISTS.into());
         }
-        if let Action::Goto(target) = rule.action {
-            if target <= rule.priority {
+        if let Action::Goto(target) = rule.action
+            && target <= rule.priority {
                 return Err("Backward goto not supported".into());
             }
-        }
         let at = rules.partition_point(|r| r.priority <= rule.priority);
         rules.insert(at, rule);
         if six {

@@ -24,7 +24,6 @@ mod config;
 mod lines;
 mod link;
 mod lpm;
-mod mac;
 mod neighbour;
 mod network;
 mod route;
@@ -33,7 +32,7 @@ mod source;
 
 pub use batch::Error;
 pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
-pub use mac::Mac;
+pub use penstock_wire::ethernet::Mac;
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::Mac;
+use penstock_wire::ethernet::Mac;
 
 /// Logical lines with the number (from 1) of the first physical line of each; comments and blank lines are left out.
 pub(crate) fn lines(text: &str) -> Vec<(usize, Vec<String>)> {
@@ -113,7 +113,7 @@ impl<'a> Words<'a> {
 
     pub(crate) fn mac(&mut self) -> Result<Mac, String> {
         let text = self.value()?;
-        text.parse().map_err(|()| format!("\"{text}\" is not a link address"))
+        text.parse().map_err(|_| format!("\"{text}\" is not a link address"))
     }
 
     pub(crate) fn address(&mut self) -> Result<IpAddr, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Mac;
+use penstock_wire::ethernet::Mac;
 
 /// Scope of an address or route (`RT_SCOPE_*`); greater is narrower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

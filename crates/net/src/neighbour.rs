@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-use crate::Mac;
+use penstock_wire::ethernet::Mac;
 
 /// Hash for keys that come from the configuration, not from packets: one multiplication per word.
 #[derive(Clone, Copy, Default, Debug)]
