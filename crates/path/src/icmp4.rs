@@ -1,0 +1,86 @@
+//! ICMP errors that the host sends about packets (`icmp_send()`).
+
+use penstock_net::RouteType;
+use penstock_packet::{Packet, PacketType};
+use penstock_wire::{icmp, ipv4, protocol};
+
+use crate::hooks::Protocol;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker, ip4};
+
+/// Source where the host has no address at all (RFC 7600).
+const DUMMY: u32 = 0xc000_0008;
+
+impl<S: Sink> Worker<'_, S> {
+    /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to` is where the packet
+    /// was going; without it nothing is sent. `info` are the four bytes that depend on the type.
+    pub(crate) fn icmp4_error(&mut self, packet: &Packet, to: Option<&Destination>, kind: u8, code: u8, info: u32) {
+        let Some(to) = to else { return };
+        if packet.meta.packet_type != PacketType::Host {
+            return;
+        }
+        if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
+            return;
+        }
+        let network = packet.network();
+        let Some(h) = ipv4::Header::new(network) else { return };
+        if h.fragment_offset() != 0 {
+            return;
+        }
+        if h.protocol() == protocol::ICMP {
+            let about = network.get(h.header_len());
+            if about.is_none_or(|&t| t > icmp::ADDRESS_MASK_REPLY || icmp::is_error(t)) {
+                return;
+            }
+        }
+        let time = packet.meta.time;
+        let limited = self.settings.icmp_ratemask >> kind & 1 != 0
+            && !(kind == icmp::DEST_UNREACHABLE && code == icmp::unreachable::FRAG_NEEDED);
+        let from_loopback = packet.meta.iif == penstock_net::LOOPBACK;
+        if limited && !from_loopback && !self.state.limits.global_allows(time, self.settings) {
+            return;
+        }
+        let daddr = u32::from(h.src());
+        let own = if to.kind == RouteType::Local { u32::from(h.dst()) } else { 0 };
+        let tos = h.tos() & 0x1e | 0xc0;
+        let mark = self.answer_mark(packet);
+        let Some((way, saddr)) = self.ip4_route_output(daddr, own, tos & 0x1c, mark, false) else { return };
+        let peer = u128::from(ip4(daddr).to_ipv6_mapped());
+        let free = way.oif == penstock_net::LOOPBACK;
+        if limited && !free && !self.state.limits.peer_allows(peer, time, self.settings.icmp_ratelimit) {
+            return;
+        }
+        let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(ipv4::LEN + icmp::LEN);
+        if room <= ipv4::LEN {
+            return;
+        }
+        let quote = &network[..network.len().min(room)];
+        let saddr = if saddr == 0 { DUMMY } else { saddr };
+        let ttl = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
+        self.state.ip_id = self.state.ip_id.wrapping_add(1);
+        let head = ipv4::Repr {
+            tos,
+            payload_len: (icmp::LEN + quote.len()) as u16,
+            id: self.state.ip_id,
+            frag: 0,
+            ttl,
+            protocol: protocol::ICMP,
+            src: ip4(saddr),
+            dst: ip4(daddr),
+        }
+        .bytes();
+        let message = icmp::Repr { kind, code, rest_of_header: info }.bytes(quote);
+        let mut bytes = self.bytes();
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(&message);
+        bytes.extend_from_slice(quote);
+        self.nested(time, |worker, answer| {
+            answer.load_network(&bytes);
+            answer.meta.time = time;
+            answer.meta.mark = mark;
+            answer.meta.protocol = 0x0800;
+            worker.local_out(Protocol::Ip, answer, way);
+        });
+        self.give_back(bytes);
+    }
+}

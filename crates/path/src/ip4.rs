@@ -1,0 +1,392 @@
+//! IPv4 from reception to the decision between input and forward (`ip_rcv()`, `ip_route_input_slow()`).
+
+use std::net::IpAddr;
+
+use penstock_net::{Flow4, Hit, LOOPBACK, NoRoute, RouteType};
+use penstock_packet::{Packet, PacketType};
+use penstock_program::Hook;
+use penstock_wire::ipv4::{self, InputError};
+use penstock_wire::ipv4_options::Compiled;
+use penstock_wire::{icmp, ipv4_options, protocol};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker, ip4};
+
+/// Source and destination of a packet, if its header is there.
+#[inline]
+pub(crate) fn addresses(packet: &Packet) -> Option<(u32, u32)> {
+    let h = ipv4::Header::new(packet.network())?;
+    Some((h.src().into(), h.dst().into()))
+}
+
+/// What routing says about a packet that came in.
+pub(crate) enum Routed {
+    To(Destination),
+    /// There is no way; the sender may be told.
+    No(NoRoute),
+    MartianSource,
+    MartianDestination,
+    NotMember,
+}
+
+impl Destination {
+    /// From a route that was found.
+    pub(crate) fn of(hit: &Hit<'_>, iif: u32) -> Destination {
+        let kind = hit.route.kind;
+        Destination {
+            kind,
+            local: matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast),
+            oif: hit.nexthop.oif,
+            gateway: hit.nexthop.gateway,
+            mtu: hit.route.mtu,
+            mtu_locked: hit.route.mtu_locked,
+            hop_limit: hit.route.hop_limit.min(255) as u8,
+            prefix_len: hit.route.len,
+            realm: hit.realm,
+            redirect: false,
+            iif,
+        }
+    }
+
+    /// Without a route: to this host, or to all on a link.
+    pub(crate) fn special(kind: RouteType, local: bool, oif: u32, iif: u32) -> Destination {
+        Destination {
+            kind,
+            local,
+            oif,
+            gateway: None,
+            mtu: 0,
+            mtu_locked: false,
+            hop_limit: 0,
+            prefix_len: 0,
+            realm: 0,
+            redirect: false,
+            iif,
+        }
+    }
+}
+
+const fn is_multicast(address: u32) -> bool {
+    address >> 28 == 0xe
+}
+
+impl<S: Sink> Worker<'_, S> {
+    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<Destination>) {
+        if packet.meta.packet_type == PacketType::OtherHost {
+            return self.drop(DropReason::OtherHost, packet);
+        }
+        match ipv4::check_input(packet.network()) {
+            Ok(total) => packet.trim_network(total),
+            Err(InputError::Header) => return self.drop(DropReason::Ip4Header, packet),
+            Err(InputError::Checksum) => return self.drop(DropReason::Ip4Checksum, packet),
+            Err(InputError::Truncated) => return self.drop(DropReason::Ip4Truncated, packet),
+        }
+        if !self.hook(Protocol::Ip, Hook::Prerouting, packet, known.as_ref()) {
+            return;
+        }
+        let to = match known {
+            Some(to) => to,
+            None => match self.ip4_route_input(packet) {
+                Routed::To(to) => to,
+                Routed::No(why) => {
+                    if self.ip4_options(packet, None).is_none() {
+                        return;
+                    }
+                    return self.ip4_unroutable(packet, why);
+                }
+                Routed::MartianSource => return self.drop(DropReason::MartianSource, packet),
+                Routed::MartianDestination => return self.drop(DropReason::MartianDestination, packet),
+                Routed::NotMember => return self.drop(DropReason::NotMember, packet),
+            },
+        };
+        packet.meta.realm = to.realm;
+        let Some(options) = self.ip4_options(packet, Some(&to)) else { return };
+        if to.local {
+            self.ip4_deliver(packet, &to);
+        } else {
+            self.ip4_forward(packet, &to, &options);
+        }
+    }
+
+    /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.
+    fn ip4_options(&mut self, packet: &mut Packet, to: Option<&Destination>) -> Option<Compiled> {
+        if packet.network().first().is_none_or(|b| b & 0xf <= 5) {
+            return Some(Compiled::default());
+        }
+        let net = self.net;
+        let iif = packet.meta.iif;
+        let (source, destination) = addresses(packet)?;
+        // fib_compute_spec_dst(): the address that the packet was sent to, or one that suits an answer.
+        let own = match to {
+            Some(to) if to.kind == RouteType::Local => destination,
+            _ => {
+                let back = net.route4(&Flow4 { daddr: source, iif: LOOPBACK, oif: 0, ..Flow4::default() });
+                match back {
+                    Ok(hit) => net.source_of4(&hit),
+                    Err(_) => net.source4(iif, source, penstock_net::Scope::UNIVERSE),
+                }
+            }
+        };
+        let receive = ipv4_options::Receive {
+            address: ip4(own),
+            time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
+            is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
+        };
+        let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
+        match ipv4_options::check_received(header.options_mut(), &receive) {
+            Ok(found) => {
+                if found.changed {
+                    header.fill_checksum();
+                }
+                if found.srr != 0 {
+                    self.drop(DropReason::SourceRoute, packet);
+                    return None;
+                }
+                Some(found)
+            }
+            Err(bad) => {
+                let pointer = u32::from(bad.0) << 24;
+                self.icmp4_error(packet, to, icmp::PARAMETER_PROBLEM, 0, pointer);
+                self.drop(DropReason::Ip4Options, packet);
+                None
+            }
+        }
+    }
+
+    /// The routing decision for a packet that came in.
+    pub(crate) fn ip4_route_input(&mut self, packet: &Packet) -> Routed {
+        let Some(h) = ipv4::Header::new(packet.network()) else { return Routed::MartianSource };
+        let (saddr, daddr) = (u32::from(h.src()), u32::from(h.dst()));
+        let iif = packet.meta.iif;
+        let zero = |a: u32| a >> 24 == 0;
+        let loopback = |a: u32| a >> 24 == 127;
+        if is_multicast(daddr) {
+            return self.ip4_route_group(saddr, daddr, h.protocol(), iif);
+        }
+        if is_multicast(saddr) || saddr == u32::MAX {
+            return Routed::MartianSource;
+        }
+        if daddr == u32::MAX || (saddr == 0 && daddr == 0) {
+            return self.ip4_broadcast(saddr, iif);
+        }
+        if zero(saddr) {
+            return Routed::MartianSource;
+        }
+        if zero(daddr) || loopback(daddr) {
+            return Routed::MartianDestination;
+        }
+        if loopback(saddr) {
+            return Routed::MartianSource;
+        }
+        let ports = || {
+            let t = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
+            t.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])))
+        };
+        let flow = Flow4 {
+            daddr,
+            saddr,
+            tos: h.tos() & 0x1c,
+            mark: packet.meta.mark,
+            iif,
+            oif: 0,
+            protocol: h.protocol(),
+            ports: ports(),
+            scope: 0,
+        };
+        let hit = match self.net.route4(&flow) {
+            Ok(hit) => hit,
+            Err(why) => return Routed::No(why),
+        };
+        match hit.route.kind {
+            RouteType::Broadcast => self.ip4_broadcast(saddr, iif),
+            RouteType::Local => {
+                if self.ip4_check_source(saddr, daddr, flow.tos, 0, iif).is_none() {
+                    return Routed::MartianSource;
+                }
+                let mut to = Destination::of(&hit, iif);
+                to.oif = LOOPBACK;
+                Routed::To(to)
+            }
+            RouteType::Unicast => {
+                let Some(near) = self.ip4_check_source(saddr, daddr, flow.tos, hit.nexthop.oif, iif) else {
+                    return Routed::MartianSource;
+                };
+                let mut to = Destination::of(&hit, iif);
+                to.redirect = to.oif == iif && near && self.settings.send_redirects;
+                Routed::To(to)
+            }
+            _ => Routed::MartianDestination,
+        }
+    }
+
+    fn ip4_broadcast(&self, saddr: u32, iif: u32) -> Routed {
+        if saddr >> 24 != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
+            return Routed::MartianSource;
+        }
+        Routed::To(Destination::special(RouteType::Broadcast, true, LOOPBACK, iif))
+    }
+
+    /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes groups.
+    fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
+        const ALL_HOSTS: u32 = 0xe000_0001;
+        if daddr != ALL_HOSTS {
+            return Routed::NotMember;
+        }
+        if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {
+            return Routed::MartianSource;
+        }
+        if saddr >> 24 == 0 {
+            if daddr >> 8 != 0xe0_0000 && proto != protocol::IGMP {
+                return Routed::MartianSource;
+            }
+        } else if self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
+            return Routed::MartianSource;
+        }
+        Routed::To(Destination::special(RouteType::Multicast, true, LOOPBACK, iif))
+    }
+
+    /// `fib_validate_source()` without reverse path filter: `None` for a source that cannot be, else whether the sender
+    /// is on the link. `oif` is the way out that was found, 0 for this host.
+    fn ip4_check_source(&self, saddr: u32, daddr: u32, tos: u8, oif: u32, iif: u32) -> Option<bool> {
+        if iif != oif || !self.settings.send_redirects {
+            // Own addresses only, unless routes or rules say more.
+            if !self.net.custom4() {
+                return (!self.net.own4(saddr)).then_some(false);
+            }
+        }
+        let flow = Flow4 {
+            daddr: saddr,
+            saddr: daddr,
+            tos,
+            iif: if oif != 0 { oif } else { LOOPBACK },
+            ..Flow4::default()
+        };
+        let Ok(hit) = self.net.route4(&flow) else { return Some(false) };
+        if hit.route.kind != RouteType::Unicast {
+            return None;
+        }
+        let near = |hit: &Hit<'_>| hit.nexthop.scope >= penstock_net::Scope::HOST;
+        if hit.route.nexthops.iter().any(|n| n.oif == iif) {
+            return Some(near(&hit));
+        }
+        if self.net.link(iif).is_none_or(|l| l.addresses4.is_empty()) {
+            return Some(false);
+        }
+        match self.net.route4(&Flow4 { oif: iif, ..flow }) {
+            Ok(hit) if hit.route.kind == RouteType::Unicast => Some(near(&hit)),
+            _ => Some(false),
+        }
+    }
+
+    /// `ip_error()`: tells the sender that there is no way, and drops.
+    fn ip4_unroutable(&mut self, packet: &Packet, why: NoRoute) {
+        let (code, reason) = match why {
+            NoRoute::Blackhole => return self.drop(DropReason::Blackhole, packet),
+            NoRoute::None => (icmp::unreachable::NET, DropReason::NoRoute),
+            NoRoute::Unreachable => (icmp::unreachable::HOST, DropReason::Unreachable),
+            NoRoute::Prohibit => (icmp::unreachable::ADMIN_PROHIBITED, DropReason::Prohibit),
+        };
+        if let Some((source, _)) = addresses(packet) {
+            let peer = u128::from(ip4(source).to_ipv6_mapped());
+            if self.state.limits.route_error_allows(peer, packet.meta.time, self.settings) {
+                let iif = packet.meta.iif;
+                let nowhere = Destination::special(RouteType::Unreachable, false, iif, iif);
+                self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0);
+            }
+        }
+        self.drop(reason, packet);
+    }
+
+    /// To this host (`ip_local_deliver()`): whole again, then `input`.
+    fn ip4_deliver(&mut self, packet: &mut Packet, to: &Destination) {
+        let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
+        if fragment && !self.ip4_reassemble(packet, to) {
+            return;
+        }
+        if self.hook(Protocol::Ip, Hook::Input, packet, Some(to)) {
+            self.deliver(packet);
+        }
+    }
+
+    /// `ip_forward()`.
+    fn ip4_forward(&mut self, packet: &mut Packet, to: &Destination, options: &Compiled) {
+        if packet.meta.packet_type != PacketType::Host {
+            return self.drop(DropReason::NotForHost, packet);
+        }
+        let Some(h) = ipv4::Header::new(packet.network()) else { return };
+        let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
+        if ttl <= 1 {
+            self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0);
+            return self.drop(DropReason::Ttl, packet);
+        }
+        self.state.counters.forwarded += 1;
+        let mtu = self.mtu(to);
+        if df && packet.network().len() > mtu {
+            let code = icmp::unreachable::FRAG_NEEDED;
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
+            h.decrement_ttl();
+        }
+        if to.redirect {
+            self.ip4_redirect(packet, to);
+        }
+        packet.meta.priority = priority_of_tos(tos);
+        packet.meta.oif = to.oif;
+        if !self.hook(Protocol::Ip, Hook::Forward, packet, Some(to)) {
+            return;
+        }
+        self.ip4_forward_options(packet, options);
+        self.ip4_output(packet, to, true);
+    }
+
+    /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).
+    fn ip4_forward_options(&mut self, packet: &mut Packet, options: &Compiled) {
+        if !options.rr_need_address && !options.ts_need_address {
+            return;
+        }
+        let Some((saddr, daddr)) = addresses(packet) else { return };
+        let net = self.net;
+        let oif = packet.meta.oif;
+        let flow = Flow4 { daddr, saddr, iif: packet.meta.iif, oif, mark: packet.meta.mark, ..Flow4::default() };
+        let address = match net.route4(&flow) {
+            Ok(hit) => net.source_of4(&hit),
+            Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),
+        };
+        let Some(mut header) = ipv4::HeaderMut::new(packet.network_mut()) else { return };
+        if ipv4_options::fill_forwarded(header.options_mut(), options, ip4(address)) {
+            header.fill_checksum();
+        }
+    }
+
+    /// Tells the sender of a shorter way, less and less often (`ip_rt_send_redirect()`).
+    fn ip4_redirect(&mut self, packet: &Packet, to: &Destination) {
+        let Some((source, destination)) = addresses(packet) else { return };
+        let peer = u128::from(ip4(source).to_ipv6_mapped());
+        if self.state.limits.redirect_allows(peer, packet.meta.time) {
+            let gateway = match to.gateway {
+                Some(IpAddr::V4(g)) => g.into(),
+                _ => destination,
+            };
+            self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway);
+        }
+    }
+}
+
+/// Packet priority that a type of service gives a forwarded packet (`rt_tos2priority()`).
+pub(crate) fn priority_of_tos(tos: u8) -> u32 {
+    const BEST_EFFORT: u32 = 0;
+    const BULK: u32 = 2;
+    const INTERACTIVE_BULK: u32 = 4;
+    const INTERACTIVE: u32 = 6;
+    match tos >> 1 & 0xf {
+        0..=3 => BEST_EFFORT,
+        4..=7 => BULK,
+        8..=11 => INTERACTIVE,
+        _ => INTERACTIVE_BULK,
+    }
+}

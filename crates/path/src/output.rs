@@ -1,0 +1,305 @@
+//! What leaves: the host's own packets through `output`, everything through `postrouting`, fragments
+//! (`ip_local_out()`, `ip_output()`, `ip6_output()`).
+
+use penstock_net::{Flow4, Flow6, LOOPBACK, RouteType};
+use penstock_packet::{Packet, PacketType};
+use penstock_program::Hook;
+use penstock_ruleset::model::ChainType;
+use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker};
+use crate::{ip4, ip6};
+
+/// What a `type route` chain looks at: if it changes, the packet is routed again (`nft_chain_route.c`).
+#[derive(PartialEq)]
+struct RouteKey {
+    saddr: u128,
+    daddr: u128,
+    /// TOS; hop limit and flow label for IPv6.
+    rest: (u8, u8, u32),
+    mark: u32,
+}
+
+fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey> {
+    let mark = packet.meta.mark;
+    match protocol {
+        Protocol::Ip => {
+            let h = ipv4::Header::new(packet.network())?;
+            let (saddr, daddr) = (u32::from(h.src()).into(), u32::from(h.dst()).into());
+            Some(RouteKey { saddr, daddr, rest: (h.tos(), 0, 0), mark })
+        }
+        Protocol::Ip6 => {
+            let h = ipv6::Header::new(packet.network())?;
+            let label = u32::from(h.traffic_class()) << 20 | h.flow_label();
+            Some(RouteKey { saddr: h.src().into(), daddr: h.dst().into(), rest: (0, h.hop_limit(), label), mark })
+        }
+        Protocol::Arp => None,
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Routes a packet of the host's own (`ip_route_output_key()`): way and source address, the given one if it is not
+    /// zero. A source that is not an address of this host is refused unless `any_source`.
+    pub(crate) fn ip4_route_output(
+        &self,
+        daddr: u32,
+        saddr: u32,
+        tos: u8,
+        mark: u32,
+        any_source: bool,
+    ) -> Option<(Destination, u32)> {
+        let zero = |a: u32| a >> 24 == 0;
+        if saddr != 0 {
+            if saddr >> 28 == 0xe || saddr == u32::MAX || zero(saddr) {
+                return None;
+            }
+            if !any_source && self.net.kind4(saddr, None) != RouteType::Local {
+                return None;
+            }
+        }
+        if zero(daddr) {
+            return None;
+        }
+        let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, ..Flow4::default() };
+        let hit = self.net.route4(&flow).ok()?;
+        let mut to = Destination::of(&hit, 0);
+        if hit.route.kind == RouteType::Local {
+            to.oif = LOOPBACK;
+            let source = match hit.route.source {
+                Some(std::net::IpAddr::V4(s)) => s.into(),
+                _ => daddr,
+            };
+            return Some((to, if saddr != 0 { saddr } else { source }));
+        }
+        let saddr = if saddr != 0 { saddr } else { self.net.source_of4(&hit) };
+        if daddr == u32::MAX {
+            to.kind = RouteType::Broadcast;
+        } else if daddr >> 28 == 0xe {
+            to.kind = RouteType::Multicast;
+        }
+        to.local = to.oif == LOOPBACK;
+        if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
+            to.gateway = None;
+        }
+        Some((to, saddr))
+    }
+
+    /// The same for IPv6 (`ip6_route_output()`); `oif` 0 for any device.
+    pub(crate) fn ip6_route_output(&self, daddr: u128, saddr: Option<u128>, mark: u32, oif: u32) -> Option<Destination> {
+        let strict = oif != 0 || ip6::needs_device(daddr);
+        let flow = Flow6 { daddr, saddr, mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
+        let hit = self.net.route6(&flow).ok()?;
+        let mut to = Destination::of(&hit, 0);
+        if to.local {
+            to.oif = LOOPBACK;
+        }
+        if daddr >> 120 == 0xff {
+            to.kind = RouteType::Multicast;
+            to.gateway = None;
+        }
+        Some(to)
+    }
+
+    /// A packet of the host's own: `output`, perhaps another route, then out.
+    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, to: Destination) {
+        let mut to = to;
+        packet.meta.iif = 0;
+        packet.meta.oif = to.oif;
+        packet.meta.realm = to.realm;
+        packet.meta.packet_type = PacketType::Outgoing;
+        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
+        packet.meta.nftrace |= self.state.trace_all;
+        let routes_again = self.hooks.list(protocol, Hook::Output).iter().any(|e| e.kind == ChainType::Route);
+        let before = if routes_again { route_key(protocol, packet) } else { None };
+        if !self.hook(protocol, Hook::Output, packet, Some(&to)) {
+            return;
+        }
+        if routes_again && before != route_key(protocol, packet) {
+            match self.route_again(protocol, packet) {
+                Some(new) => to = new,
+                None => return self.drop(DropReason::NoRoute, packet),
+            }
+            packet.meta.oif = to.oif;
+            packet.meta.realm = to.realm;
+        }
+        match protocol {
+            Protocol::Ip => self.ip4_output(packet, &to, false),
+            Protocol::Ip6 => self.ip6_output(packet, &to, false),
+            Protocol::Arp => {}
+        }
+    }
+
+    /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
+    pub(crate) fn route_again(&self, protocol: Protocol, packet: &Packet) -> Option<Destination> {
+        let mark = packet.meta.mark;
+        match protocol {
+            Protocol::Ip => {
+                let h = ipv4::Header::new(packet.network())?;
+                let saddr = u32::from(h.src());
+                let saddr = match self.net.kind4(saddr, None) {
+                    RouteType::Local | RouteType::Unicast => saddr,
+                    _ => 0,
+                };
+                self.ip4_route_output(h.dst().into(), saddr, h.tos() & 0x1c, mark, true).map(|w| w.0)
+            }
+            Protocol::Ip6 => {
+                let h = ipv6::Header::new(packet.network())?;
+                let daddr = u128::from(h.dst());
+                let oif = if ip6::needs_device(daddr) { packet.meta.oif } else { 0 };
+                self.ip6_route_output(daddr, Some(h.src().into()), mark, oif)
+            }
+            Protocol::Arp => None,
+        }
+    }
+
+    /// `ip_output()`: postrouting, fragments, neighbour.
+    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+        packet.meta.oif = to.oif;
+        if !self.hook(Protocol::Ip, Hook::Postrouting, packet, Some(to)) {
+            return;
+        }
+        let mtu = self.mtu(to);
+        if packet.network().len() <= mtu {
+            return self.to_neighbour(Protocol::Ip, packet, to);
+        }
+        let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
+        if df {
+            let code = icmp::unreachable::FRAG_NEEDED;
+            let origin = Destination { local: !forwarded, ..*to };
+            self.icmp4_error(packet, Some(&origin), icmp::DEST_UNREACHABLE, code, mtu as u32);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        let mut pieces = self.bytes();
+        let mut scratch = self.bytes();
+        let mut lengths = self.bytes();
+        let whole = ipv4::fragment(packet.network(), mtu, &mut scratch, |piece| {
+            pieces.extend_from_slice(piece);
+            lengths.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
+        });
+        self.give_back(scratch);
+        if whole {
+            self.send_pieces(Protocol::Ip, packet, to, &pieces, &lengths);
+        } else {
+            self.drop(DropReason::TooBig, packet);
+        }
+        self.give_back(pieces);
+        self.give_back(lengths);
+    }
+
+    /// Sends what a packet was cut into, with the packet's metadata. `lengths` are native 16-bit numbers.
+    fn send_pieces(&mut self, protocol: Protocol, packet: &Packet, to: &Destination, pieces: &[u8], lengths: &[u8]) {
+        let mut at = 0;
+        for len in lengths.chunks_exact(2) {
+            let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));
+            let Some(piece) = pieces.get(at..at + len) else { return };
+            at += len;
+            self.nested(packet.meta.time, |worker, fragment| {
+                fragment.load_network(piece);
+                fragment.meta = packet.meta.clone();
+                worker.to_neighbour(protocol, fragment, to);
+            });
+        }
+    }
+
+    /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
+    pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+        packet.meta.oif = to.oif;
+        if !self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
+            return;
+        }
+        let mtu = self.mtu6(to);
+        if packet.network().len() <= mtu {
+            return self.to_neighbour(Protocol::Ip6, packet, to);
+        }
+        if forwarded {
+            self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        let id = self.state.random.u32(1..);
+        let mut pieces = self.bytes();
+        let mut scratch = self.bytes();
+        let mut lengths = self.bytes();
+        let whole = ipv6_ext::fragment(packet.network(), mtu, id, &mut scratch, |piece| {
+            pieces.extend_from_slice(piece);
+            lengths.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
+        });
+        self.give_back(scratch);
+        if whole {
+            self.send_pieces(Protocol::Ip6, packet, to, &pieces, &lengths);
+        } else {
+            self.drop(DropReason::TooBig, packet);
+        }
+        self.give_back(pieces);
+        self.give_back(lengths);
+    }
+
+    /// The MTU towards an IPv6 destination; never below what IPv6 asks for.
+    pub(crate) fn mtu6(&self, to: &Destination) -> usize {
+        self.mtu(to).max(ipv6::MIN_MTU)
+    }
+
+    /// An IP packet that the host sends (`raw_send_hdrinc()`): the total length and checksum are made right, a missing
+    /// identification or source is filled in, then it is routed.
+    pub(crate) fn host_packet(&mut self, bytes: &[u8], time: u64, packet: &mut Packet) {
+        packet.load_network(bytes);
+        packet.meta.time = time;
+        packet.meta.packet_type = PacketType::Outgoing;
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => self.host_packet4(packet),
+            Some(6) => self.host_packet6(packet),
+            _ => self.drop(DropReason::HostPacket, packet),
+        }
+    }
+
+    fn host_packet4(&mut self, packet: &mut Packet) {
+        packet.meta.protocol = ethernet::IPV4;
+        let len = packet.network().len();
+        let fits = ipv4::Header::new(packet.network())
+            .is_some_and(|h| h.header_len() >= ipv4::LEN && h.header_len() <= len && len <= 65535);
+        if !fits {
+            return self.drop(DropReason::HostPacket, packet);
+        }
+        let (saddr, daddr, tos) = match ipv4::Header::new(packet.network()) {
+            Some(h) => (u32::from(h.src()), u32::from(h.dst()), h.tos()),
+            None => return,
+        };
+        let Some((to, source)) = self.ip4_route_output(daddr, saddr, tos & 0x1c, 0, true) else {
+            return self.drop(DropReason::NoRoute, packet);
+        };
+        let id = self.state.ip_id.wrapping_add(1);
+        if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
+            if saddr == 0 {
+                h.set_src(source.into());
+            }
+            if h.read().id() == 0 {
+                self.state.ip_id = id;
+                h.set_id(id);
+            }
+            h.set_total_len(len as u16);
+            h.fill_checksum();
+        }
+        packet.meta.priority = ip4::priority_of_tos(tos);
+        self.local_out(Protocol::Ip, packet, to);
+    }
+
+    fn host_packet6(&mut self, packet: &mut Packet) {
+        packet.meta.protocol = ethernet::IPV6;
+        let Some((saddr, daddr)) = ip6::addresses(packet) else {
+            return self.drop(DropReason::HostPacket, packet);
+        };
+        let source = (saddr != 0).then_some(saddr);
+        // A destination on some link goes by the link that has the source address.
+        let oif = if ip6::needs_device(daddr) {
+            self.net.links().iter().find(|l| l.addresses6.iter().any(|a| a.local == saddr)).map_or(0, |l| l.index)
+        } else {
+            0
+        };
+        let Some(to) = self.ip6_route_output(daddr, source, 0, oif) else {
+            return self.drop(DropReason::NoRoute, packet);
+        };
+        self.local_out(Protocol::Ip6, packet, to);
+    }
+}

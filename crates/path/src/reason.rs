@@ -1,0 +1,183 @@
+//! Why packets end, and how many did: every packet that does not go on has one of these reasons.
+
+use std::fmt;
+
+use penstock_ruleset::Family;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
+        /// Why a packet went no further. The kernel's name (`SKB_DROP_REASON_*`) is mentioned where there is one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[$doc])* $name),+ }
+
+        impl DropReason {
+            /// All reasons, in order of their numbers.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$name),+];
+
+            /// In words, for counters and summaries.
+            pub const fn text(self) -> &'static str {
+                match self { $(DropReason::$name => $text),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A rule said so (`NETFILTER_DROP`).
+    Rule = "rule",
+    /// The policy of a base chain (`NETFILTER_DROP`).
+    Policy = "policy",
+    /// A rule queued it and nobody listens.
+    Queue = "queue without listener",
+    /// A rule rejected it.
+    Reject = "reject",
+    /// `fwd` took it and could not send it on.
+    Forward = "fwd impossible",
+    /// The frame is shorter than its link header.
+    LinkHeader = "malformed: link header",
+    /// A VLAN tag is cut.
+    VlanTag = "malformed: VLAN tag",
+    /// A tag for which there is no VLAN device (`VLAN_HDR` and `OTHERHOST` in the kernel).
+    UnknownVlan = "unknown VLAN",
+    /// The device is down.
+    LinkDown = "device down",
+    /// No protocol takes the ethertype (`UNHANDLED_PROTO`).
+    Ethertype = "unknown ethertype",
+    /// For another host's link address (`OTHERHOST`).
+    OtherHost = "other host",
+    /// ARP on a device with `arp off`.
+    ArpOff = "ARP off",
+    /// An ARP message that is cut or not about IPv4 over Ethernet.
+    Arp = "malformed: ARP",
+    /// Version, header length or total length of IPv4 (`IP_INHDR`).
+    Ip4Header = "malformed: IPv4 header",
+    /// Header checksum (`IP_CSUM`).
+    Ip4Checksum = "malformed: IPv4 checksum",
+    /// Shorter than it says (`PKT_TOO_SMALL`).
+    Ip4Truncated = "malformed: IPv4 truncated",
+    /// An option is malformed.
+    Ip4Options = "malformed: IPv4 options",
+    /// It carries a source route, which is not accepted.
+    SourceRoute = "source route",
+    /// Version or addresses of IPv6 (`IP_INHDR`).
+    Ip6Header = "malformed: IPv6 header",
+    /// Shorter than it says.
+    Ip6Truncated = "malformed: IPv6 truncated",
+    /// Hop-by-hop options are malformed or forbid to go on.
+    Ip6Options = "malformed: IPv6 options",
+    /// An extension header at the destination is malformed or unknown.
+    Ip6Extension = "malformed: IPv6 extension header",
+    /// The source address cannot be one (`IP_INVALID_SOURCE`, `IP_LOCAL_SOURCE`).
+    MartianSource = "martian source",
+    /// The destination address cannot be one (`IP_INVALID_DEST`).
+    MartianDestination = "martian destination",
+    /// No route (`IP_INNOROUTES`).
+    NoRoute = "no route",
+    /// An `unreachable` route.
+    Unreachable = "route unreachable",
+    /// A `prohibit` route.
+    Prohibit = "route prohibit",
+    /// A `blackhole` route.
+    Blackhole = "route blackhole",
+    /// For a group that the device is no member of.
+    NotMember = "multicast group not joined",
+    /// To be forwarded, but came as link broadcast or multicast.
+    NotForHost = "link broadcast not forwarded",
+    /// TTL or hop limit ran out.
+    Ttl = "TTL exceeded",
+    /// Larger than the MTU, and must not be fragmented (`PKT_TOO_BIG`).
+    TooBig = "packet too big",
+    /// The source may not leave its link, or is no source (IPv6).
+    Scope = "address scope",
+    /// The next hop's link address is unknown (`NEIGH_FAILED`).
+    NoNeighbour = "no neighbour",
+    /// A fragment that is impossible or overlaps others.
+    Fragment = "malformed: fragment",
+    /// Fragments did not all come in time (`FRAG_REASM_TIMEOUT`).
+    ReassemblyTimeout = "reassembly timeout",
+    /// Too many fragments wait already.
+    ReassemblyFull = "reassembly memory",
+    /// A packet that the host wanted to send is no IP packet.
+    HostPacket = "malformed: host packet",
+    /// A packet that the host made itself went around too often.
+    Recursion = "recursion",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Where in the ruleset something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Of the table.
+    pub family: Family,
+    /// Name.
+    pub table: &'a str,
+    /// Name.
+    pub chain: &'a str,
+    /// Handle of the rule; `None` for the chain's policy.
+    pub rule: Option<u64>,
+}
+
+/// The end of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Drop<'a> {
+    /// Why.
+    pub reason: DropReason,
+    /// Which rule or chain did it, where one did.
+    pub place: Option<Place<'a>>,
+}
+
+/// What happened to how many packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames received from devices.
+    pub received: u64,
+    /// Frames sent on wires.
+    pub transmitted: u64,
+    /// Packets delivered to the host.
+    pub delivered: u64,
+    /// Packets that went to the forward path with a route.
+    pub forwarded: u64,
+    /// Packets taken over by a rule or a fragment queue: they go on as something else, or wait.
+    pub taken: u64,
+    drops: Vec<u64>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            received: 0,
+            transmitted: 0,
+            delivered: 0,
+            forwarded: 0,
+            taken: 0,
+            drops: vec![0; DropReason::ALL.len()],
+        }
+    }
+}
+
+impl Counters {
+    pub(crate) fn count(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+
+    /// Packets dropped for this reason.
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// All reasons that occurred, with their counts.
+    pub fn all_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.drops(r))).filter(|(_, n)| *n > 0)
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+}

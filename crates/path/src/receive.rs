@@ -1,0 +1,132 @@
+//! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
+
+use penstock_packet::{Packet, PacketType};
+use penstock_program::{Context, Hook};
+use penstock_wire::{arp, ethernet, vlan};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::sink::{Frame, Sink};
+use crate::worker::{Destination, Worker};
+
+/// VLAN devices on VLAN devices that a frame climbs at most.
+const ROUNDS: usize = 8;
+
+impl<S: Sink> Worker<'_, S> {
+    /// A frame from a device.
+    pub(crate) fn receive(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
+        self.state.counters.received += 1;
+        let Some(link) = self.net.link(frame.device) else {
+            packet.load(frame.bytes, ethernet::LEN);
+            return self.drop(DropReason::LinkDown, packet);
+        };
+        let whole = packet.receive_ethernet(frame.bytes, link.mac);
+        packet.meta.time = frame.time;
+        packet.meta.iif = link.index;
+        if !whole {
+            return self.drop(DropReason::LinkHeader, packet);
+        }
+        if !link.up {
+            return self.drop(DropReason::LinkDown, packet);
+        }
+        self.from_device(packet, None);
+    }
+
+    /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the destination that packets
+    /// on the loopback device keep.
+    pub(crate) fn from_device(&mut self, packet: &mut Packet, known: Option<Destination>) {
+        packet.meta.nftrace |= self.state.trace_all;
+        for _ in 0..ROUNDS {
+            if packet.untag().is_err() {
+                return self.drop(DropReason::VlanTag, packet);
+            }
+            let list = self.hooks.ingress(packet.meta.iif);
+            if !list.is_empty() {
+                packet.find_transport_checked();
+                let context = Context { nfproto: 5, hook: Hook::Ingress };
+                if !self.chains(list, context, packet, None) {
+                    return;
+                }
+            }
+            let Some(tag) = packet.meta.vlan else {
+                return self.to_protocol(packet, known);
+            };
+            let id = tag.tci & vlan::VID_MASK;
+            if let Some(upper) = self.net.vlan(packet.meta.iif, tag.protocol, id) {
+                if !self.climb(packet, upper, tag.tci) {
+                    return;
+                }
+                continue;
+            }
+            if id != 0 {
+                // The kernel marks it as another host's and lets the protocols drop it.
+                packet.meta.packet_type = PacketType::OtherHost;
+                packet.meta.vlan = None;
+                return self.drop(DropReason::UnknownVlan, packet);
+            }
+            // A tag that is only about priority. A tag inside it may name a VLAN device, without another ingress for
+            // this device.
+            packet.meta.vlan = None;
+            if !vlan::is_tag(packet.meta.protocol) {
+                return self.to_protocol(packet, known);
+            }
+            if packet.untag().is_err() {
+                return self.drop(DropReason::VlanTag, packet);
+            }
+            let Some(inner) = packet.meta.vlan else { return self.to_protocol(packet, known) };
+            match self.net.vlan(packet.meta.iif, inner.protocol, inner.tci & vlan::VID_MASK) {
+                Some(upper) => {
+                    if !self.climb(packet, upper, inner.tci) {
+                        return;
+                    }
+                }
+                None => return self.drop(DropReason::UnknownVlan, packet),
+            }
+        }
+        self.drop(DropReason::Recursion, packet);
+    }
+
+    /// The packet goes up to a VLAN device (`vlan_do_receive()`).
+    fn climb(&mut self, packet: &mut Packet, upper: u32, tci: u16) -> bool {
+        let Some(link) = self.net.link(upper).filter(|l| l.up) else {
+            self.drop(DropReason::LinkDown, packet);
+            return false;
+        };
+        packet.meta.iif = upper;
+        packet.meta.vlan = None;
+        if packet.meta.packet_type == PacketType::OtherHost && packet.link().get(..6) == Some(&link.mac.0[..]) {
+            packet.meta.packet_type = PacketType::Host;
+        }
+        let code = (tci >> vlan::PRIORITY_SHIFT) as u8;
+        let map = link.vlan().map_or(&[][..], |v| &v.ingress_qos);
+        packet.meta.priority = map.iter().find(|(from, _)| *from == code).map_or(0, |(_, to)| *to);
+        true
+    }
+
+    fn to_protocol(&mut self, packet: &mut Packet, known: Option<Destination>) {
+        match packet.meta.protocol {
+            ethernet::IPV4 => self.ip4_receive(packet, known),
+            ethernet::IPV6 => self.ip6_receive(packet, known),
+            ethernet::ARP => self.arp_receive(packet),
+            _ => self.drop(DropReason::Ethertype, packet),
+        }
+    }
+
+    /// `arp_rcv()`. Neighbours are static, so messages have no effect: after `input` they go to the host.
+    fn arp_receive(&mut self, packet: &mut Packet) {
+        if !self.net.link(packet.meta.iif).is_some_and(|l| l.arp) {
+            return self.drop(DropReason::ArpOff, packet);
+        }
+        if matches!(packet.meta.packet_type, PacketType::OtherHost | PacketType::Loopback) {
+            return self.drop(DropReason::OtherHost, packet);
+        }
+        let fits = packet.network().len() >= arp::LEN
+            && arp::Header::new(packet.network()).is_some_and(|h| h.hlen() == 6 && h.plen() == 4);
+        if !fits {
+            return self.drop(DropReason::Arp, packet);
+        }
+        if self.hook(Protocol::Arp, Hook::Input, packet, None) {
+            self.deliver(packet);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The kernel's sysctls that the path follows, with the kernel's defaults.
+
+/// Nanoseconds of a second.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// Settings of the path. Times are nanoseconds of the packet clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `net.ipv4.icmp_ratelimit`: least time between limited ICMP messages to one address, once the burst of six
+    /// is used up; 0 for no limit.
+    pub icmp_ratelimit: u64,
+    /// `net.ipv4.icmp_ratemask`: bit per ICMP type that is limited.
+    pub icmp_ratemask: u32,
+    /// `net.ipv4.icmp_msgs_per_sec`: limited ICMP messages per second to all addresses, both families.
+    pub icmp_msgs_per_sec: u64,
+    /// `net.ipv4.icmp_msgs_burst`. The kernel takes up to two more off at random; here it is exact.
+    pub icmp_msgs_burst: u64,
+    /// `net.ipv6.icmp.ratelimit`; wider routes back allow more, as in the kernel.
+    pub icmp6_ratelimit: u64,
+    /// `net.ipv4.route.error_cost`: cost of an answer about a missing route.
+    pub route_error_cost: u64,
+    /// `net.ipv4.route.error_burst`.
+    pub route_error_burst: u64,
+    /// `net.ipv4.conf.*.send_redirects`.
+    pub send_redirects: bool,
+    /// `net.ipv4.ip_default_ttl` and `net.ipv6.conf.*.hop_limit`.
+    pub ttl: u8,
+    /// `net.ipv4.ipfrag_time`.
+    pub fragment_time: u64,
+    /// `net.ipv6.ip6frag_time`.
+    pub fragment6_time: u64,
+    /// `net.ipv4.ipfrag_high_thresh` and `net.ipv6.ip6frag_high_thresh`: bytes of waiting fragments per family.
+    pub fragment_memory: usize,
+    /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
+    pub fwmark_reflect: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            icmp_ratelimit: SECOND,
+            icmp_ratemask: 0x1818,
+            icmp_msgs_per_sec: 1000,
+            icmp_msgs_burst: 50,
+            icmp6_ratelimit: SECOND,
+            route_error_cost: SECOND,
+            route_error_burst: 5 * SECOND,
+            send_redirects: true,
+            ttl: 64,
+            fragment_time: 30 * SECOND,
+            fragment6_time: 60 * SECOND,
+            fragment_memory: 4 << 20,
+            fwmark_reflect: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Without any limit on the messages that the host sends, for comparisons frame by frame.
+    pub fn unlimited() -> Self {
+        Settings { icmp_ratelimit: 0, icmp_ratemask: 0, icmp6_ratelimit: 0, route_error_cost: 0, ..Self::default() }
+    }
+}

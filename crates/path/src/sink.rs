@@ -1,0 +1,106 @@
+//! Where things go that leave the path: frames, deliveries, drops, log and trace records.
+
+use penstock_net::Link;
+use penstock_packet::{Meta, Packet};
+use penstock_program::expr::Log;
+
+use crate::reason::{Drop, Place};
+
+/// A frame from a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Index of the device in the network.
+    pub device: u32,
+    /// From the destination link address on, without checksum; tags are in it.
+    pub bytes: &'a [u8],
+    /// Nanoseconds since the epoch: the clock of all that happens to the frame. It should not run backwards.
+    pub time: u64,
+}
+
+/// A record of a `log` statement: the packet as it was then.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// What the statement asks for.
+    pub log: &'a Log,
+    /// Which rule.
+    pub place: Place<'a>,
+    /// Hook and family.
+    pub context: penstock_program::Context,
+    /// Interface of arrival, where the hook has one.
+    pub input: Option<&'a Link>,
+    /// Interface of departure, where the hook has one.
+    pub output: Option<&'a Link>,
+}
+
+/// What happened to a traced packet. `meta.trace_id` of the packet tells packets apart.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceRecord<'a> {
+    /// Where. The rule is `None` unless a rule is what happened.
+    pub place: Place<'a>,
+    /// Hook and family.
+    pub context: penstock_program::Context,
+    /// Interface of arrival, where the hook has one.
+    pub input: Option<&'a Link>,
+    /// Interface of departure, where the hook has one.
+    pub output: Option<&'a Link>,
+    /// What.
+    pub event: TraceEvent<'a>,
+}
+
+/// A step of a traced packet, one line of `nft monitor trace`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceEvent<'a> {
+    /// The packet as it is when a base chain first has something to say about it: the `packet:` line.
+    Packet,
+    /// A rule that did not break off, and its verdict.
+    Rule(TraceVerdict<'a>),
+    /// A chain that returned; by a rule if the place names one.
+    Return(TraceVerdict<'a>),
+    /// The policy of the base chain, accept or drop.
+    Policy(bool),
+}
+
+/// A verdict as a trace shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceVerdict<'a> {
+    /// `accept`.
+    Accept,
+    /// `drop`.
+    Drop,
+    /// `stolen`.
+    Stolen,
+    /// `continue`.
+    Continue,
+    /// `return`.
+    Return,
+    /// `jump` to a chain.
+    Jump(&'a str),
+    /// `goto` a chain.
+    Goto(&'a str),
+}
+
+/// Takes what the path gives out. Everything is called in the order in which it happens; nothing has to be done in
+/// the ones that have a body. Bytes are to be copied if they are needed later.
+pub trait Sink {
+    /// A frame leaves on a wire, tags included. `meta` is what the tc stage and queues see: mark, priority, time.
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta);
+
+    /// A packet has come to the host itself: an IP packet after `input`, or an ARP message. `device` is where it came
+    /// in. The bytes are those from the network header on; the link header may still be there before it.
+    fn deliver(&mut self, device: &Link, packet: &Packet);
+
+    /// A packet ends.
+    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+        let _ = (drop, packet);
+    }
+
+    /// A `log` statement.
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        let _ = (record, packet);
+    }
+
+    /// A traced packet goes a step.
+    fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
+        let _ = (record, packet);
+    }
+}

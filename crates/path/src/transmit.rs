@@ -1,0 +1,139 @@
+//! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`, `__dev_queue_xmit()`).
+
+use penstock_net::{Link, Mac, RouteType};
+use penstock_packet::{Packet, PacketType, VlanTag};
+use penstock_program::{Context, Hook};
+use penstock_wire::{ethernet, vlan};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker, v4, v6};
+
+/// Devices below devices that a frame goes down through at most, and `fwd` in a row (`NF_RECURSION_LIMIT`).
+const LEVELS: usize = 8;
+
+/// Ethernet group address for an IPv4 group (RFC 1112).
+fn group4(address: u32) -> Mac {
+    let [_, b, c, d] = address.to_be_bytes();
+    Mac([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+/// Ethernet group address for an IPv6 group (RFC 2464).
+fn group6(address: u128) -> Mac {
+    let [a, b, c, d] = (address as u32).to_be_bytes();
+    Mac([0x33, 0x33, a, b, c, d])
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by rule, devices
+    /// without ARP answer with their own, the rest must be in the table.
+    pub(crate) fn link_address4(&self, link: &Link, address: u32) -> Option<Mac> {
+        if let Some(mac) = self.net.neighbour4(link.index, address) {
+            return Some(mac);
+        }
+        match self.net.kind4(address, Some(link.index)) {
+            RouteType::Multicast => Some(group4(address)),
+            _ if !link.arp || link.is_loopback() => Some(link.mac),
+            RouteType::Broadcast => Some(link.broadcast),
+            _ => None,
+        }
+    }
+
+    /// The same for IPv6 (`ndisc_constructor()`).
+    pub(crate) fn link_address6(&self, link: &Link, address: u128) -> Option<Mac> {
+        if let Some(mac) = self.net.neighbour6(link.index, address) {
+            return Some(mac);
+        }
+        if address >> 120 == 0xff {
+            return Some(group6(address));
+        }
+        (!link.arp || link.is_loopback()).then_some(link.mac)
+    }
+
+    /// An IP packet goes to its next hop: the link header is made from the neighbour's address.
+    pub(crate) fn to_neighbour(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
+        let Some(link) = self.net.link(to.oif) else { return self.drop(DropReason::LinkDown, packet) };
+        let address = match protocol {
+            Protocol::Ip => {
+                let next = v4(to.gateway).or_else(|| crate::ip4::addresses(packet).map(|a| a.1));
+                next.and_then(|n| self.link_address4(link, n))
+            }
+            Protocol::Ip6 => {
+                let next = v6(to.gateway).or_else(|| crate::ip6::addresses(packet).map(|a| a.1));
+                next.and_then(|n| self.link_address6(link, n))
+            }
+            Protocol::Arp => None,
+        };
+        let Some(mac) = address else { return self.drop(DropReason::NoNeighbour, packet) };
+        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
+        packet.meta.vlan = None;
+        self.send_on(packet, link, mac, link.mac, Some(*to));
+    }
+
+    /// Puts an Ethernet header before the packet and sends it.
+    pub(crate) fn send_on(
+        &mut self,
+        packet: &mut Packet,
+        link: &Link,
+        to: Mac,
+        from: Mac,
+        route: Option<Destination>,
+    ) {
+        let protocol = packet.meta.protocol;
+        let header = packet.put_link(ethernet::LEN);
+        header[..6].copy_from_slice(&to.0);
+        header[6..12].copy_from_slice(&from.0);
+        header[12..].copy_from_slice(&protocol.to_be_bytes());
+        self.transmit(packet, link.index, route);
+    }
+
+    /// A frame with its link header goes out of a device: egress, then down through VLAN devices to the wire.
+    /// `route` is kept by packets on the loopback device.
+    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<Destination>) {
+        packet.meta.oif = device;
+        for _ in 0..LEVELS {
+            let Some(link) = self.net.link(packet.meta.oif) else {
+                return self.drop(DropReason::LinkDown, packet);
+            };
+            if !link.up {
+                return self.drop(DropReason::LinkDown, packet);
+            }
+            packet.data_at_link();
+            let list = self.hooks.egress(link.index);
+            if !list.is_empty() {
+                packet.find_transport_checked();
+                let context = Context { nfproto: 5, hook: Hook::Egress };
+                if !self.chains(list, context, packet, None) {
+                    return;
+                }
+            }
+            if let Some(v) = link.vlan() {
+                // vlan_dev_hard_start_xmit(): the tag stays beside the frame until the wire.
+                let code = v.egress_qos.iter().find(|(from, _)| *from == packet.meta.priority).map_or(0, |(_, to)| *to);
+                let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
+                packet.push_tag(VlanTag { protocol: v.protocol, tci });
+                packet.meta.oif = v.lower;
+                continue;
+            }
+            if link.is_loopback() {
+                return self.loop_back(packet, route);
+            }
+            packet.put_tag_into_frame();
+            self.state.counters.transmitted += 1;
+            return self.sink.transmit(link, packet.frame(), &packet.meta);
+        }
+        self.drop(DropReason::Recursion, packet);
+    }
+
+    /// The loopback device gives back what it is to send; the packet keeps its route.
+    pub(crate) fn loop_back(&mut self, packet: &mut Packet, to: Option<Destination>) {
+        let mut copy = self.state.spare.pop().unwrap_or_default();
+        copy.clone_from(packet);
+        copy.data_at_network();
+        copy.meta.iif = copy.meta.oif;
+        copy.meta.oif = 0;
+        copy.meta.packet_type = PacketType::Host;
+        self.state.backlog.push_back((copy, to));
+    }
+}

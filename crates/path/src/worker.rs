@@ -1,0 +1,265 @@
+//! One worker at one packet: what it holds on to, running the chains of a hook, and ending packets.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use penstock_net::{Link, Network, RouteType};
+use penstock_packet::Packet;
+use penstock_program::env::Interface;
+use penstock_program::{Context, Hook, Image};
+
+use crate::hooks::{Entry, Hooks, Protocol};
+use crate::limit::Limits;
+use crate::reassembly::{Fragments4, Fragments6};
+use crate::reason::{Counters, Drop, DropReason, Place};
+use crate::rules::{self, End, Site};
+use crate::settings::Settings;
+use crate::sink::Sink;
+
+/// Packets that one packet may bring about in a row: answers to answers, copies of copies.
+const DEPTH: u32 = 16;
+
+/// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the packet is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Destination {
+    /// `Local`, `Unicast`, `Broadcast`, `Multicast` or `Anycast`.
+    pub(crate) kind: RouteType,
+    /// Delivered to this host.
+    pub(crate) local: bool,
+    /// Device to leave by.
+    pub(crate) oif: u32,
+    /// Next hop, unless the destination is on the link.
+    pub(crate) gateway: Option<IpAddr>,
+    /// MTU of the route, 0 for the device's.
+    pub(crate) mtu: u32,
+    /// The route's MTU is fixed.
+    pub(crate) mtu_locked: bool,
+    /// Hop limit of the route, 0 for the default.
+    pub(crate) hop_limit: u8,
+    /// Prefix length of the route.
+    pub(crate) prefix_len: u8,
+    /// Realms.
+    pub(crate) realm: u32,
+    /// The sender should be told of a better way (`IPSKB_DOREDIRECT`).
+    pub(crate) redirect: bool,
+    /// The packet came in by this device; 0 for the host's own.
+    pub(crate) iif: u32,
+}
+
+/// What lives on from burst to burst.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) counters: Counters,
+    pub(crate) limits: Limits,
+    pub(crate) limits6: Limits,
+    pub(crate) fragments4: Fragments4,
+    pub(crate) fragments6: Fragments6,
+    /// Packets on the loopback device, which are received after what is being done now.
+    pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
+    /// Buffers not in use.
+    pub(crate) spare: Vec<Packet>,
+    /// Bytes in the making.
+    pub(crate) scratch: Vec<Vec<u8>>,
+    pub(crate) ip_id: u16,
+    pub(crate) trace_id: u32,
+    pub(crate) depth: u32,
+    /// A copy made by `dup` is on its way: no further copies of it (`nf_skb_duplicated`).
+    pub(crate) duplicating: bool,
+    pub(crate) random: fastrand::Rng,
+    /// What rules ask about the devices, by index.
+    pub(crate) interfaces: Vec<Option<Interface>>,
+    pub(crate) trace_all: bool,
+}
+
+impl State {
+    pub(crate) fn new(net: &Network, seed: u64) -> Self {
+        let mut interfaces = vec![None; net.last_index() as usize + 1];
+        for link in net.links() {
+            if let Some(place) = interfaces.get_mut(link.index as usize) {
+                *place = Some(interface(link));
+            }
+        }
+        State {
+            counters: Counters::default(),
+            limits: Limits::default(),
+            limits6: Limits::default(),
+            fragments4: Fragments4::default(),
+            fragments6: Fragments6::default(),
+            backlog: VecDeque::new(),
+            spare: Vec::new(),
+            scratch: Vec::new(),
+            ip_id: 0,
+            trace_id: 0,
+            depth: 0,
+            duplicating: false,
+            random: fastrand::Rng::with_seed(seed),
+            interfaces,
+            trace_all: false,
+        }
+    }
+}
+
+fn padded(text: &str) -> [u8; 16] {
+    let mut out = [0; 16];
+    let len = text.len().min(15);
+    out[..len].copy_from_slice(&text.as_bytes()[..len]);
+    out
+}
+
+fn interface(link: &Link) -> Interface {
+    Interface {
+        name: padded(&link.name),
+        kind: padded(link.kind_name()),
+        arphrd: link.hardware_type(),
+        group: link.group,
+    }
+}
+
+/// A worker with everything that it needs for the length of a burst.
+pub(crate) struct Worker<'a, S> {
+    pub(crate) net: &'a Network,
+    pub(crate) image: &'a Image,
+    pub(crate) hooks: &'a Hooks,
+    pub(crate) settings: &'a Settings,
+    pub(crate) state: &'a mut State,
+    pub(crate) sink: &'a mut S,
+}
+
+impl<'a, S: Sink> Worker<'a, S> {
+    /// Ends a packet.
+    pub(crate) fn drop(&mut self, reason: DropReason, packet: &Packet) {
+        self.state.counters.count(reason);
+        self.sink.drop(&Drop { reason, place: None }, packet);
+    }
+
+    /// Ends a packet where a rule or chain said so.
+    pub(crate) fn drop_at(&mut self, reason: DropReason, place: Option<Place<'_>>, packet: &Packet) {
+        self.state.counters.count(reason);
+        self.sink.drop(&Drop { reason, place }, packet);
+    }
+
+    /// A packet goes to the host.
+    pub(crate) fn deliver(&mut self, packet: &Packet) {
+        let Some(link) = self.net.link(packet.meta.iif) else { return };
+        self.state.counters.delivered += 1;
+        self.sink.deliver(link, packet);
+    }
+
+    /// Runs an IP or ARP hook. `false` if the packet is no more: it was dropped, or a rule took it.
+    #[inline]
+    pub(crate) fn hook(
+        &mut self,
+        protocol: Protocol,
+        hook: Hook,
+        packet: &mut Packet,
+        destination: Option<&Destination>,
+    ) -> bool {
+        let hooks = self.hooks;
+        let list = hooks.list(protocol, hook);
+        if list.is_empty() {
+            return true;
+        }
+        packet.find_transport();
+        let nfproto = match protocol {
+            Protocol::Ip => 2,
+            Protocol::Ip6 => 10,
+            Protocol::Arp => 3,
+        };
+        self.chains(list, Context { nfproto, hook }, packet, destination)
+    }
+
+    /// Runs chains one after the other until one does not accept.
+    pub(crate) fn chains(
+        &mut self,
+        list: &[Entry],
+        context: Context,
+        packet: &mut Packet,
+        destination: Option<&Destination>,
+    ) -> bool {
+        for entry in list {
+            let context = match (entry.family, context.hook, packet.meta.protocol) {
+                // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
+                (penstock_ruleset::Family::Inet, Hook::Ingress, 0x0800) => Context { nfproto: 2, ..context },
+                (penstock_ruleset::Family::Inet, Hook::Ingress, 0x86dd) => Context { nfproto: 10, ..context },
+                (penstock_ruleset::Family::Inet, Hook::Ingress, _) => continue,
+                _ => context,
+            };
+            if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
+                self.drop(DropReason::Ip4Header, packet);
+                return false;
+            }
+            let site = Site { entry, context, destination };
+            match rules::run(self, &site, packet) {
+                End::Accept => {}
+                End::Dropped | End::Taken => return false,
+            }
+        }
+        true
+    }
+
+    /// Runs `f` with a buffer for another packet, unless packets already bring about packets too deeply.
+    pub(crate) fn nested(&mut self, time: u64, f: impl FnOnce(&mut Self, &mut Packet)) {
+        let mut packet = self.state.spare.pop().unwrap_or_default();
+        if self.state.depth >= DEPTH {
+            packet.load(&[], 0);
+            self.drop(DropReason::Recursion, &packet);
+        } else {
+            self.state.depth += 1;
+            packet.load(&[], 0);
+            packet.meta.time = time;
+            f(self, &mut packet);
+            self.state.depth -= 1;
+        }
+        self.state.spare.push(packet);
+    }
+
+    /// A byte buffer; give it back with [`Worker::give_back`].
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        let mut bytes = self.state.scratch.pop().unwrap_or_default();
+        bytes.clear();
+        bytes
+    }
+
+    pub(crate) fn give_back(&mut self, bytes: Vec<u8>) {
+        self.state.scratch.push(bytes);
+    }
+
+    /// The MTU towards a destination.
+    pub(crate) fn mtu(&self, to: &Destination) -> usize {
+        let device = self.net.link(to.oif).map_or(1500, |l| l.mtu);
+        let mtu = if to.mtu != 0 { to.mtu } else { device };
+        let mtu = if to.mtu == 0 && to.mtu_locked && to.gateway.is_some() { mtu.min(576) } else { mtu };
+        mtu.min(65535) as usize
+    }
+
+    /// Mark of an answer to a packet.
+    pub(crate) fn answer_mark(&self, packet: &Packet) -> u32 {
+        if self.settings.fwmark_reflect { packet.meta.mark } else { 0 }
+    }
+}
+
+/// An IPv4 address of a destination as a number.
+pub(crate) fn v4(address: Option<IpAddr>) -> Option<u32> {
+    match address {
+        Some(IpAddr::V4(a)) => Some(a.into()),
+        _ => None,
+    }
+}
+
+/// An IPv6 address of a destination as a number.
+pub(crate) fn v6(address: Option<IpAddr>) -> Option<u128> {
+    match address {
+        Some(IpAddr::V6(a)) => Some(a.into()),
+        _ => None,
+    }
+}
+
+/// From a number.
+pub(crate) fn ip4(address: u32) -> Ipv4Addr {
+    Ipv4Addr::from(address)
+}
+
+/// From a number.
+pub(crate) fn ip6(address: u128) -> Ipv6Addr {
+    Ipv6Addr::from(address)
+}
