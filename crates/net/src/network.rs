@@ -114,6 +114,8 @@ pub struct Network {
     by_index: Vec<Option<u32>>,
     vlans: HashMap<(u32, u16, u16), u32, Quick>,
     lowers: Vec<bool>,
+    own4: HashMap<u32, u32, Quick>,
+    custom4: bool,
     v4: Family<u32>,
     v6: Family<u128>,
 }
@@ -226,9 +228,15 @@ impl Network {
                 lowers[v.lower as usize] = true;
             }
         }
+        let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
+        let own4 = addresses.collect();
+        let custom4 =
+            unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             links,
             by_index,
+            own4,
+            custom4,
             vlans,
             lowers,
             v4: Family::new(v4, !unmerged4, unmerged4, |p| p as u32),
@@ -471,6 +479,18 @@ impl Network {
             }
             _ => RouteType::Unicast,
         }
+    }
+
+    /// Whether the IPv4 address is one of a link's own (`inet_lookup_ifaddr_rcu()`).
+    #[inline]
+    pub fn own4(&self, address: u32) -> bool {
+        self.own4.contains_key(&address)
+    }
+
+    /// Whether rules or local routes were added, so that the addresses of links do not tell all about what is local.
+    #[inline]
+    pub fn custom4(&self) -> bool {
+        self.custom4
     }
 
     /// Whether the IPv6 address is one of this host's; with a link, one of that link's (`ipv6_chk_addr()`).

@@ -2,9 +2,10 @@
 
 use penstock_net::Network;
 use penstock_program::image::ChainIndex;
-use penstock_program::{Hook, Image};
-use penstock_ruleset::model::ChainType;
-use penstock_ruleset::{Family, Generation};
+use penstock_program::Hook;
+use penstock_ruleset::Family;
+use penstock_ruleset::link::{Linked, LinkedBase};
+use penstock_ruleset::model::{BaseChain, ChainType};
 
 /// Protocol families that have lists of their own. Chains of `inet` tables are in both IP lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,72 +62,26 @@ fn names(pattern: &str, device: &str) -> bool {
     }
 }
 
-/// A chain that cannot be put to work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HookError {
-    /// Family of its table.
-    pub family: Family,
-    /// Table.
-    pub table: String,
-    /// Chain.
-    pub chain: String,
-    /// Why not.
-    pub reason: &'static str,
-}
-
-impl std::fmt::Display for HookError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "chain {} of table {}: {}", self.chain, self.table, self.reason)
-    }
-}
-
-impl std::error::Error for HookError {}
-
 impl Hooks {
-    /// The lists of a generation, whose chains are those of `image`. Chains for devices that do not exist are in no
-    /// list; dormant tables have none; bridge chains see no packets, since there are no bridges.
-    pub(crate) fn new(net: &Network, generation: &Generation, image: &Image) -> Result<Self, HookError> {
+    /// The lists of a linked generation. Chains for devices that do not exist are in no list; bridge chains see no
+    /// packets, since there are no bridges.
+    pub(crate) fn new(net: &Network, linked: &Linked) -> Self {
         let devices = net.last_index() as usize + 1;
         let mut hooks = Hooks {
             ingress: vec![Vec::new(); devices],
             egress: vec![Vec::new(); devices],
             ..Hooks::default()
         };
-        for table in generation.tables.iter().filter(|t| !t.dormant) {
-            for chain in &table.chains {
-                let Some(base) = &chain.base else { continue };
-                let error = |reason| HookError {
-                    family: table.family,
-                    table: table.name.to_string(),
-                    chain: chain.name.to_string(),
-                    reason,
-                };
-                if base.kind == ChainType::Nat {
-                    return Err(error("nat chains need connection tracking, which is not there yet"));
-                }
-                let found = image.chains.iter().position(|c| {
-                    c.handle == chain.handle
-                        && image.tables.get(c.table.0 as usize).is_some_and(|t| {
-                            t.nfproto == table.family as u8 && t.name == table.name
-                        })
-                });
-                let index = found.ok_or_else(|| error("was not linked"))?;
-                let entry = Entry {
-                    chain: ChainIndex(index as u32),
-                    family: table.family,
-                    kind: base.kind,
-                    priority: base.priority,
-                    registered: base.registered,
-                };
-                hooks.register(net, table.family, base, entry);
-            }
+        for LinkedBase { chain, family, base } in &linked.bases {
+            let (kind, priority, registered) = (base.kind, base.priority, base.registered);
+            hooks.register(net, *family, base, Entry { chain: *chain, family: *family, kind, priority, registered });
         }
         let order = |list: &mut Vec<Entry>| list.sort_by_key(|e| (e.priority, std::cmp::Reverse(e.registered)));
         hooks.lists.iter_mut().chain(&mut hooks.ingress).chain(&mut hooks.egress).for_each(order);
-        Ok(hooks)
+        hooks
     }
 
-    fn register(&mut self, net: &Network, family: Family, base: &penstock_ruleset::model::BaseChain, entry: Entry) {
+    fn register(&mut self, net: &Network, family: Family, base: &BaseChain, entry: Entry) {
         if family == Family::Bridge {
             return;
         }

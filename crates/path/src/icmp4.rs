@@ -74,13 +74,7 @@ impl<S: Sink> Worker<'_, S> {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
-        self.nested(time, |worker, answer| {
-            answer.load_network(&bytes);
-            answer.meta.time = time;
-            answer.meta.mark = mark;
-            answer.meta.protocol = 0x0800;
-            worker.local_out(Protocol::Ip, answer, way);
-        });
+        self.send_made(Protocol::Ip, &bytes, time, mark, way);
         self.give_back(bytes);
     }
 }

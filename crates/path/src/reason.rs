@@ -66,6 +66,8 @@ reasons! {
     Ip6Truncated = "malformed: IPv6 truncated",
     /// Hop-by-hop options are malformed or forbid to go on.
     Ip6Options = "malformed: IPv6 options",
+    /// IPv6 is off on devices with an MTU below 1280 (`IPV6DISABLED`).
+    Ip6Disabled = "IPv6 disabled on device",
     /// An extension header at the destination is malformed or unknown.
     Ip6Extension = "malformed: IPv6 extension header",
     /// The source address cannot be one (`IP_INVALID_SOURCE`, `IP_LOCAL_SOURCE`).

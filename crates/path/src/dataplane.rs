@@ -1,0 +1,145 @@
+//! The dataplane of one namespace: what programs that use this crate hold.
+
+use std::sync::Arc;
+
+use penstock_net::Network;
+use penstock_packet::Packet;
+use penstock_ruleset::link::Linked;
+use penstock_wire::{ethernet, vlan};
+
+use crate::hooks::Hooks;
+use crate::reason::{Counters, DropReason};
+use crate::settings::Settings;
+use crate::sink::{Frame, Sink};
+use crate::worker::{State, Worker};
+
+/// The packet path of one network namespace. One worker uses it at a time.
+///
+/// A ruleset is set with [`Dataplane::set_rules`], between bursts: a burst sees one generation.
+#[derive(Debug)]
+pub struct Dataplane {
+    net: Arc<Network>,
+    linked: Arc<Linked>,
+    hooks: Arc<Hooks>,
+    settings: Settings,
+    state: State,
+    /// The packet being worked on; reused.
+    packet: Packet,
+}
+
+impl Dataplane {
+    /// A dataplane without rules.
+    pub fn new(net: Arc<Network>, settings: Settings) -> Self {
+        let linked = Arc::new(Linked::default());
+        let hooks = Arc::new(Hooks::new(&net, &linked));
+        let state = State::new(&net, 0);
+        Dataplane { net, linked, hooks, settings, state, packet: Packet::new() }
+    }
+
+    /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
+    pub fn seed(&mut self, seed: u64) {
+        self.state.random = fastrand::Rng::with_seed(seed);
+    }
+
+    /// Puts a generation in force for all that comes after.
+    pub fn set_rules(&mut self, linked: Arc<Linked>) {
+        self.hooks = Arc::new(Hooks::new(&self.net, &linked));
+        self.linked = linked;
+    }
+
+    /// The generation in force.
+    pub fn rules(&self) -> &Arc<Linked> {
+        &self.linked
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.net
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.state.counters
+    }
+
+    /// Traces every packet from its first hook on, as if the first rule were `meta nftrace set 1`.
+    pub fn trace_all(&mut self, on: bool) {
+        self.state.trace_all = on;
+    }
+
+    /// Takes a burst of frames from devices and does all that follows from each before the next.
+    pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
+        self.burst(sink, |worker, packet| {
+            for frame in frames {
+                worker.expire_fragments(frame.time);
+                worker.receive(&frame, packet);
+                worker.drain();
+            }
+        });
+    }
+
+    /// Sends an IP packet as the host does from a raw socket with its own header (`IP_HDRINCL`): routed, `output`,
+    /// `postrouting`, egress. `bytes` begin with the IP header.
+    pub fn send_host<S: Sink>(&mut self, bytes: &[u8], time: u64, sink: &mut S) {
+        self.burst(sink, |worker, packet| {
+            worker.expire_fragments(time);
+            worker.host_packet(bytes, time, packet);
+            worker.drain();
+        });
+    }
+
+    /// Sends a frame as the host does from a packet socket (`AF_PACKET`): only egress of the device sees it.
+    pub fn send_raw<S: Sink>(&mut self, device: u32, bytes: &[u8], time: u64, sink: &mut S) {
+        self.burst(sink, |worker, packet| {
+            worker.expire_fragments(time);
+            // The network header is behind all tags, but the protocol is that of the outermost (packet_parse_headers()).
+            let mut link_len = ethernet::LEN;
+            let ethertype = |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+            while vlan::is_tag(ethertype(link_len - 2)) && link_len < bytes.len() {
+                link_len += vlan::LEN;
+            }
+            packet.load(bytes, link_len);
+            packet.meta.time = time;
+            packet.meta.nftrace = worker.state.trace_all;
+            packet.meta.packet_type = penstock_packet::PacketType::Outgoing;
+            match ethernet::Header::new(bytes) {
+                Some(h) => {
+                    packet.meta.protocol = h.ethertype();
+                    worker.transmit(packet, device, None);
+                }
+                None => worker.drop(DropReason::LinkHeader, packet),
+            }
+            worker.drain();
+        });
+    }
+
+    /// Lets time pass without packets: fragments whose time is over go.
+    pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
+        self.burst(sink, |worker, _| {
+            worker.expire_fragments(time);
+            worker.drain();
+        });
+    }
+
+    fn burst<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packet)) {
+        let Dataplane { net, linked, hooks, settings, state, packet } = self;
+        let mut worker = Worker { net, image: &linked.image, hooks, settings, state, sink };
+        work(&mut worker, packet);
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Receives what the loopback device gave back meanwhile.
+    fn drain(&mut self) {
+        /// Packets of a host that answer each other end here.
+        const ROUNDS: usize = 1024;
+        for _ in 0..ROUNDS {
+            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
+            self.from_device(&mut packet, to);
+            self.state.spare.push(packet);
+        }
+        while let Some((packet, _)) = self.state.backlog.pop_front() {
+            self.drop(DropReason::Recursion, &packet);
+        }
+    }
+}

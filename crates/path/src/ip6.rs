@@ -1,0 +1,240 @@
+//! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`, `ip6_forward()`).
+
+use penstock_net::{Flow6, NoRoute, RouteType};
+use penstock_packet::{Packet, PacketType};
+use penstock_program::Hook;
+use penstock_wire::ipv6::{self, InputError};
+use penstock_wire::ipv6_ext::{self, OptionError};
+use penstock_wire::{icmpv6, protocol};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker};
+
+/// Extension headers that a packet for this host may have.
+const EXTENSIONS: usize = 32;
+
+/// Source and destination of a packet, if its header is there.
+#[inline]
+pub(crate) fn addresses(packet: &Packet) -> Option<(u128, u128)> {
+    let h = ipv6::Header::new(packet.network())?;
+    Some((h.src().into(), h.dst().into()))
+}
+
+/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local, loopback.
+pub(crate) fn needs_device(address: u128) -> bool {
+    address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
+}
+
+/// Whether a unicast address is link-local.
+pub(crate) fn is_link_local(address: u128) -> bool {
+    address >> 118 == 0x3fa
+}
+
+impl<S: Sink> Worker<'_, S> {
+    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<Destination>) {
+        if packet.meta.packet_type == PacketType::OtherHost {
+            return self.drop(DropReason::OtherHost, packet);
+        }
+        let Some(link) = self.net.link(packet.meta.iif) else { return self.drop(DropReason::LinkDown, packet) };
+        // Below IPv6's least MTU the protocol is off.
+        if link.mtu < ipv6::MIN_MTU as u32 {
+            return self.drop(DropReason::Ip6Disabled, packet);
+        }
+        match ipv6::check_input(packet.network(), link.is_loopback()) {
+            Ok(total) => packet.trim_network(total),
+            Err(InputError::Header) => return self.drop(DropReason::Ip6Header, packet),
+            Err(InputError::Truncated) => return self.drop(DropReason::Ip6Truncated, packet),
+        }
+        if packet.network().get(6) == Some(&protocol::HOP_BY_HOP) {
+            match ipv6_ext::check_hop_by_hop(packet.network()) {
+                Ok(found) => {
+                    if let Some(len) = found.jumbo {
+                        packet.trim_network(ipv6::LEN.saturating_add(len as usize));
+                    }
+                }
+                Err(OptionError::Drop) => return self.drop(DropReason::Ip6Options, packet),
+                Err(OptionError::Problem { code, pointer }) => {
+                    self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, pointer as u32);
+                    return self.drop(DropReason::Ip6Options, packet);
+                }
+            }
+        }
+        if !self.hook(Protocol::Ip6, Hook::Prerouting, packet, known.as_ref()) {
+            return;
+        }
+        let to = match known {
+            Some(to) => to,
+            None => match self.ip6_route_input(packet) {
+                Ok(to) => to,
+                Err(why) => return self.ip6_unroutable(packet, why),
+            },
+        };
+        packet.meta.realm = to.realm;
+        match to.kind {
+            RouteType::Multicast => {
+                let joined = addresses(packet).is_some_and(|(_, group)| link.joined6(group));
+                if !joined {
+                    return self.drop(DropReason::NotMember, packet);
+                }
+                self.ip6_deliver(packet, &to);
+            }
+            _ if to.local => self.ip6_deliver(packet, &to),
+            _ => self.ip6_forward(packet, &to),
+        }
+    }
+
+    /// The routing decision for a packet that came in.
+    pub(crate) fn ip6_route_input(&self, packet: &Packet) -> Result<Destination, NoRoute> {
+        let h = ipv6::Header::new(packet.network()).ok_or(NoRoute::None)?;
+        let daddr = u128::from(h.dst());
+        let iif = packet.meta.iif;
+        let ports = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
+        let ports = ports.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])));
+        let flow = Flow6 {
+            daddr,
+            saddr: Some(h.src().into()),
+            tos: h.traffic_class() & 0xfc,
+            mark: packet.meta.mark,
+            iif,
+            oif: iif,
+            protocol: h.next_header(),
+            ports,
+            strict: needs_device(daddr),
+        };
+        let hit = self.net.route6(&flow)?;
+        Ok(Destination::of(&hit, iif))
+    }
+
+    /// `ip6_pkt_discard()`, `ip6_pkt_prohibit()`.
+    fn ip6_unroutable(&mut self, packet: &Packet, why: NoRoute) {
+        let (code, reason) = match why {
+            NoRoute::Blackhole => return self.drop(DropReason::Blackhole, packet),
+            NoRoute::None => (icmpv6::unreachable::NO_ROUTE, DropReason::NoRoute),
+            NoRoute::Unreachable => (icmpv6::unreachable::NO_ROUTE, DropReason::Unreachable),
+            NoRoute::Prohibit => (icmpv6::unreachable::ADMIN_PROHIBITED, DropReason::Prohibit),
+        };
+        self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, code, 0);
+        self.drop(reason, packet);
+    }
+
+    /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`): rules see fragments.
+    fn ip6_deliver(&mut self, packet: &mut Packet, to: &Destination) {
+        if !self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
+            return;
+        }
+        let mut at = ipv6::LEN;
+        let mut next = packet.network().get(6).copied().unwrap_or(protocol::NO_NEXT);
+        for _ in 0..EXTENSIONS {
+            match next {
+                protocol::HOP_BY_HOP | protocol::DEST_OPTIONS | protocol::ROUTING => {
+                    let header = packet.network().get(at..).and_then(ipv6_ext::OptionsHeader::new);
+                    let Some(header) = header else { return self.drop(DropReason::Ip6Extension, packet) };
+                    let len = header.header_len();
+                    let following = header.next_header();
+                    let kind_and_left = packet.network().get(at + 2..at + 4).map(|b| (b[0], b[1]));
+                    if next == protocol::ROUTING && kind_and_left.is_some_and(|(_, left)| left != 0) {
+                        // No routing header is processed here: they are off in the kernel too.
+                        let pointer = (at + 2) as u32;
+                        let code = icmpv6::parameter_problem::HEADER_FIELD;
+                        self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, pointer);
+                        return self.drop(DropReason::Ip6Extension, packet);
+                    }
+                    if next == protocol::DEST_OPTIONS {
+                        match self.destination_options(packet, at, len) {
+                            Ok(()) => {}
+                            Err(()) => return self.drop(DropReason::Ip6Extension, packet),
+                        }
+                    }
+                    next = following;
+                    at += len;
+                }
+                protocol::FRAGMENT => {
+                    if !self.ip6_reassemble(packet, at) {
+                        return;
+                    }
+                    let (offset, found) = match ipv6_ext::find(packet.network(), None, ipv6_ext::Walk::default()) {
+                        Ok(f) => (f.offset, f.protocol),
+                        Err(_) => return self.drop(DropReason::Ip6Extension, packet),
+                    };
+                    (at, next) = (offset, found);
+                }
+                _ => return self.deliver(packet),
+            }
+        }
+        self.drop(DropReason::Ip6Extension, packet);
+    }
+
+    /// Options that the host does not know say themselves what to do about them (RFC 8200, 4.2).
+    fn destination_options(&mut self, packet: &Packet, at: usize, len: usize) -> Result<(), ()> {
+        let network = packet.network();
+        let end = (at + len).min(network.len());
+        let mut position = at + 2;
+        while position < end {
+            let kind = network[position];
+            if kind == ipv6_ext::OPTION_PAD1 {
+                position += 1;
+                continue;
+            }
+            let Some(&size) = network.get(position + 1).filter(|_| position + 1 < end) else { return Err(()) };
+            if position + 2 + usize::from(size) > end {
+                return Err(());
+            }
+            if kind != ipv6_ext::OPTION_PADN {
+                let group = addresses(packet).is_some_and(|(_, d)| d >> 120 == 0xff);
+                match kind >> 6 {
+                    0 => {}
+                    1 => return Err(()),
+                    3 if group => return Err(()),
+                    _ => {
+                        let code = icmpv6::parameter_problem::UNKNOWN_OPTION;
+                        self.icmp6_error(packet, icmpv6::PARAMETER_PROBLEM, code, position as u32);
+                        return Err(());
+                    }
+                }
+            }
+            position += 2 + usize::from(size);
+        }
+        Ok(())
+    }
+
+    /// `ip6_forward()`.
+    fn ip6_forward(&mut self, packet: &mut Packet, to: &Destination) {
+        if packet.meta.packet_type != PacketType::Host {
+            return self.drop(DropReason::NotForHost, packet);
+        }
+        let Some(h) = ipv6::Header::new(packet.network()) else { return };
+        let (hop_limit, source) = (h.hop_limit(), u128::from(h.src()));
+        if hop_limit <= 1 {
+            let code = icmpv6::time_exceeded::HOP_LIMIT;
+            self.icmp6_error(packet, icmpv6::TIME_EXCEEDED, code, 0);
+            return self.drop(DropReason::Ttl, packet);
+        }
+        if to.oif == to.iif {
+            self.ip6_redirect(packet, to);
+        } else {
+            if source == 0 || source == 1 || source >> 120 == 0xff {
+                return self.drop(DropReason::Scope, packet);
+            }
+            if is_link_local(source) {
+                let code = icmpv6::unreachable::BEYOND_SCOPE;
+                self.icmp6_error(packet, icmpv6::DEST_UNREACHABLE, code, 0);
+                return self.drop(DropReason::Scope, packet);
+            }
+        }
+        self.state.counters.forwarded += 1;
+        let mtu = self.mtu6(to);
+        if packet.network().len() > mtu {
+            self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        if let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut()) {
+            h.decrement_hop_limit();
+        }
+        packet.meta.oif = to.oif;
+        if self.hook(Protocol::Ip6, Hook::Forward, packet, Some(to)) {
+            self.ip6_output(packet, to, true);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A base chain at a packet: runs the program and is what it asks ([`Env`]).
+
+use std::net::IpAddr;
+
+use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
+use penstock_packet::Packet;
+use penstock_program::env::{FibQuery, Interface, Rejection, Route, Trace};
+use penstock_program::expr::Log;
+use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_program::{Context, Env, Hook, Image, Outcome};
+use penstock_ruleset::Family;
+
+use crate::hooks::Entry;
+use crate::ip6;
+use crate::reason::{DropReason, Place};
+use crate::sink::{LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
+use crate::worker::{Destination, Worker};
+
+/// A base chain at its hook.
+pub(crate) struct Site<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) context: Context,
+    /// The packet's route, where it has one.
+    pub(crate) destination: Option<&'a Destination>,
+}
+
+/// What a base chain made of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Accept,
+    Dropped,
+    Taken,
+}
+
+/// Runs a base chain; a packet that it drops is counted.
+pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: &mut Packet) -> End {
+    let image = worker.image;
+    let mut asker = Asker { worker, site, rejected: false, header_shown: false };
+    let outcome = penstock_program::run(image, site.entry.chain, packet, &mut asker);
+    let rejected = asker.rejected;
+    match outcome {
+        Outcome::Accept => End::Accept,
+        Outcome::Drop(rule) => {
+            let reason = if rejected { DropReason::Reject } else { DropReason::Rule };
+            worker.drop_at(reason, rule_place(image, rule), packet);
+            End::Dropped
+        }
+        Outcome::Stolen => {
+            worker.state.counters.taken += 1;
+            End::Taken
+        }
+        Outcome::Policy => {
+            let accept = image.chain(site.entry.chain).and_then(|c| c.policy_accept).unwrap_or(true);
+            if accept {
+                return End::Accept;
+            }
+            worker.drop_at(DropReason::Policy, chain_place(image, site.entry.chain), packet);
+            End::Dropped
+        }
+    }
+}
+
+fn family(nfproto: u8) -> Family {
+    match nfproto {
+        1 => Family::Inet,
+        2 => Family::Ip,
+        3 => Family::Arp,
+        7 => Family::Bridge,
+        10 => Family::Ip6,
+        _ => Family::Netdev,
+    }
+}
+
+fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
+    let linked = image.chain(chain)?;
+    let table = image.table_of(chain)?;
+    Some(Place { family: family(table.nfproto), table: &table.name, chain: &linked.name, rule: None })
+}
+
+fn rule_place(image: &Image, rule: RuleIndex) -> Option<Place<'_>> {
+    let name = image.rule_name(rule)?;
+    Some(Place { rule: Some(name.handle), ..chain_place(image, name.chain)? })
+}
+
+fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i> {
+    let name = |c: &ChainIndex| image.chain(*c).map_or("", |c| &*c.name);
+    match verdict {
+        LinkedVerdict::Drop => TraceVerdict::Drop,
+        LinkedVerdict::Accept => TraceVerdict::Accept,
+        LinkedVerdict::Continue | LinkedVerdict::Break => TraceVerdict::Continue,
+        LinkedVerdict::Jump(c) => TraceVerdict::Jump(name(c)),
+        LinkedVerdict::Goto(c) => TraceVerdict::Goto(name(c)),
+        LinkedVerdict::Return => TraceVerdict::Return,
+    }
+}
+
+/// What the programs of one base chain ask, at one packet.
+struct Asker<'w, 'a, 's, S> {
+    worker: &'w mut Worker<'a, S>,
+    site: &'s Site<'s>,
+    rejected: bool,
+    /// The packet was shown in this chain's trace already.
+    header_shown: bool,
+}
+
+impl<S: Sink> Asker<'_, '_, '_, S> {
+    /// The devices that the hook knows: none of arrival at output, none of departure before routing.
+    fn devices(&self, packet: &Packet) -> (u32, u32) {
+        let (iif, oif) = (packet.meta.iif, packet.meta.oif);
+        match self.site.context.hook {
+            Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
+            Hook::Forward | Hook::Postrouting => (iif, oif),
+            Hook::Output | Hook::Egress => (0, oif),
+        }
+    }
+
+    fn fib4(&self, query: &FibQuery, daddr: u32) -> Flow4 {
+        let saddr = match query.saddr {
+            IpAddr::V4(a) => a.into(),
+            IpAddr::V6(_) => 0,
+        };
+        let (mark, iif) = (query.mark, query.iif);
+        Flow4 { daddr, saddr, tos: query.tos & 0x1c, mark, iif, ..Flow4::default() }
+    }
+}
+
+impl<S: Sink> Env for Asker<'_, '_, '_, S> {
+    fn context(&self) -> Context {
+        self.site.context
+    }
+
+    fn interface(&self, index: u32) -> Option<&Interface> {
+        self.worker.state.interfaces.get(index as usize)?.as_ref()
+    }
+
+    fn random(&mut self) -> u32 {
+        self.worker.state.random.u32(..)
+    }
+
+    fn fib_interface(&mut self, query: &FibQuery) -> Option<u32> {
+        let net = self.worker.net;
+        match query.daddr {
+            IpAddr::V4(daddr) => {
+                let hit = net.route4(&self.fib4(query, daddr.into())).ok()?;
+                if hit.route.kind != RouteType::Unicast {
+                    return None;
+                }
+                match query.device {
+                    None => Some(hit.nexthop.oif),
+                    Some(d) => hit.route.nexthops.iter().any(|n| n.oif == d).then_some(d),
+                }
+            }
+            IpAddr::V6(daddr) => {
+                let daddr = u128::from(daddr);
+                let saddr = match query.saddr {
+                    IpAddr::V6(a) => Some(u128::from(a)).filter(|a| *a != 0),
+                    IpAddr::V4(_) => None,
+                };
+                let link = ip6::needs_device(daddr) && daddr >> 120 != 0xff;
+                let oif = query.device.unwrap_or(0);
+                let flow = Flow6 {
+                    daddr,
+                    saddr,
+                    mark: query.mark,
+                    iif: query.iif,
+                    oif,
+                    strict: oif != 0 || link,
+                    ..Flow6::default()
+                };
+                let hit = net.route6(&flow).ok()?;
+                if hit.route.kind != RouteType::Unicast {
+                    return None;
+                }
+                match query.device {
+                    None => Some(hit.nexthop.oif),
+                    Some(d) => hit.route.nexthops.iter().any(|n| n.oif == d).then_some(d),
+                }
+            }
+        }
+    }
+
+    fn fib_type(&mut self, query: &FibQuery) -> u8 {
+        let net = self.worker.net;
+        match query.daddr {
+            IpAddr::V4(daddr) => net.kind4(daddr.into(), query.device) as u8,
+            IpAddr::V6(daddr) => {
+                let daddr = u128::from(daddr);
+                let own = query.device.is_some_and(|d| net.own6(daddr, Some(d)));
+                let oif = query.device.unwrap_or(0);
+                let link = ip6::needs_device(daddr) && daddr >> 120 != 0xff;
+                let strict = oif != 0 || link;
+                let flow =
+                    Flow6 { daddr, mark: query.mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
+                let kind = match net.route6(&flow) {
+                    Err(NoRoute::Blackhole) => RouteType::Blackhole,
+                    Err(NoRoute::Prohibit) => RouteType::Prohibit,
+                    Err(NoRoute::None | NoRoute::Unreachable) => RouteType::Unreachable,
+                    Ok(hit) if hit.route.kind == RouteType::Anycast => RouteType::Anycast,
+                    Ok(hit) if query.device.is_none() && hit.route.kind == RouteType::Local => RouteType::Local,
+                    Ok(_) if own => RouteType::Local,
+                    Ok(_) if daddr >> 120 == 0xff => RouteType::Multicast,
+                    Ok(_) => RouteType::Unicast,
+                };
+                kind as u8
+            }
+        }
+    }
+
+    fn route(&mut self, packet: &Packet) -> Option<Route> {
+        let to = self.site.destination?;
+        let six = packet.meta.protocol == 0x86dd;
+        let mtu = if six { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
+        let reverse_mtu = self.worker.reverse_mtu(packet, six);
+        Some(Route { gateway: to.gateway, mtu, reverse_mtu, realm: to.realm, xfrm: false })
+    }
+
+    fn log(&mut self, packet: &Packet, log: &Log) {
+        let (iif, oif) = self.devices(packet);
+        let image = self.worker.image;
+        let Some(place) = chain_place(image, self.site.entry.chain) else { return };
+        let net = self.worker.net;
+        let context = self.site.context;
+        let record = LogRecord { log, place, context, input: net.link(iif), output: net.link(oif) };
+        self.worker.sink.log(&record, packet);
+    }
+
+    fn reject(&mut self, packet: &Packet, rejection: Rejection) {
+        self.rejected = true;
+        self.worker.reject(packet, rejection, self.site);
+    }
+
+    fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
+        self.worker.duplicate(packet, gateway, device, self.site.context);
+    }
+
+    fn fwd(&mut self, packet: &mut Packet, device: u32, neighbour: Option<IpAddr>) {
+        self.worker.forward_to(packet, device, neighbour, self.site.context);
+    }
+
+    fn trace(&mut self, packet: &Packet, step: Trace<'_>) {
+        let image = self.worker.image;
+        let (iif, oif) = self.devices(packet);
+        let net = self.worker.net;
+        let context = self.site.context;
+        let (place, event) = match step {
+            Trace::Rule { rule, verdict } => (rule_place(image, rule), TraceEvent::Rule(verdict_of(image, verdict))),
+            Trace::Taken { rule, word } => {
+                let verdict = if word == "drop" { TraceVerdict::Drop } else { TraceVerdict::Stolen };
+                (rule_place(image, rule), TraceEvent::Rule(verdict))
+            }
+            Trace::Return { chain, rule } => {
+                let place = rule.and_then(|r| rule_place(image, r)).or_else(|| chain_place(image, chain));
+                (place, TraceEvent::Return(TraceVerdict::Return))
+            }
+            Trace::Policy { chain, accept } => (chain_place(image, chain), TraceEvent::Policy(accept)),
+        };
+        let Some(place) = place else { return };
+        let mut show = |place, event| {
+            let record = TraceRecord { place, context, input: net.link(iif), output: net.link(oif), event };
+            self.worker.sink.trace(&record, packet);
+        };
+        if !self.header_shown {
+            self.header_shown = true;
+            show(Place { rule: None, ..place }, TraceEvent::Packet);
+        }
+        show(place, event);
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// The MTU of the way back to the source of a packet (`nft_rt_get_tcpmss()` asks for both directions).
+    fn reverse_mtu(&self, packet: &Packet, six: bool) -> Option<u32> {
+        let to = if six {
+            let (saddr, _) = ip6::addresses(packet)?;
+            self.ip6_route_output(saddr, None, 0, 0)?
+        } else {
+            let (saddr, _) = crate::ip4::addresses(packet)?;
+            self.ip4_route_output(saddr, 0, 0, 0, true)?.0
+        };
+        let mtu = if six { self.mtu6(&to) } else { self.mtu(&to) };
+        Some(mtu as u32)
+    }
+}
