@@ -351,9 +351,10 @@ fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
         return Err("\"netns\" is only possible for the far end of a wire".into());
     }
     if let Some(new) = &l.new_name
-        && (config.link(new).is_ok() || config.is_far_end(new)) {
-            return Err("File exists".into());
-        }
+        && (config.link(new).is_ok() || config.is_far_end(new))
+    {
+        return Err("File exists".into());
+    }
     if let Some(mtu) = l.mtu {
         config.set_mtu(index, mtu)?;
     }
@@ -644,7 +645,7 @@ fn route(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Option<bool>) 
     if nexthops.is_empty() {
         nexthops.push(first);
     }
-    if kind == RouteType::Multicast && !is6 || kind == RouteType::Anycast && !is6 {
+    if !is6 && matches!(kind, RouteType::Multicast | RouteType::Anycast) {
         return Err(format!("\"{}\" routes are not supported yet", ROUTE_TYPES[kind as usize - 1].0));
     }
     let local = matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);

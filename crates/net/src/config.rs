@@ -228,9 +228,10 @@ impl Config {
             return Ok(());
         }
         if let Some(v) = link.vlan()
-            && !self.by_index(v.lower).is_some_and(|l| l.up) {
-                return Err("Network is down".into());
-            }
+            && !self.by_index(v.lower).is_some_and(|l| l.up)
+        {
+            return Err("Network is down".into());
+        }
         let (loopback, generate, mac, mtu) = (link.is_loopback(), link.addrgenmode, link.mac, link.mtu);
         if let Some(l) = self.link_mut(index) {
             l.up = true;
@@ -277,9 +278,10 @@ impl Config {
                 let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
                 let local = 0xfe80 << 112 | u128::from(u64::from_be_bytes(id));
                 if let Some(l) = self.link_mut(index)
-                    && !l.addresses6.iter().any(|a| a.local == local) {
-                        l.addresses6.push(plain6(local, 64, true));
-                    }
+                    && !l.addresses6.iter().any(|a| a.local == local)
+                {
+                    l.addresses6.push(plain6(local, 64, true));
+                }
             }
         }
         for a in self.addresses6(index) {
@@ -658,9 +660,10 @@ impl Config {
             return Err(EXISTS.into());
         }
         if let Action::Goto(target) = rule.action
-            && target <= rule.priority {
-                return Err("Backward goto not supported".into());
-            }
+            && target <= rule.priority
+        {
+            return Err("Backward goto not supported".into());
+        }
         let at = rules.partition_point(|r| r.priority <= rule.priority);
         rules.insert(at, rule);
         if six {

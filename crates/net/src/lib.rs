@@ -32,8 +32,8 @@ mod source;
 
 pub use batch::Error;
 pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
-pub use penstock_wire::ethernet::Mac;
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
+pub use penstock_wire::ethernet::Mac;
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};
 

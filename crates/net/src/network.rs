@@ -230,8 +230,7 @@ impl Network {
         }
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
         let own4 = addresses.collect();
-        let custom4 =
-            unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
+        let custom4 = unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             links,
             by_index,

@@ -104,7 +104,13 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     fn way_by(&self, gateway: u32, mark: u32, oif: u32) -> Option<Destination> {
-        let flow = penstock_net::Flow4 { daddr: gateway, mark, iif: penstock_net::LOOPBACK, oif, ..Default::default() };
+        let flow = penstock_net::Flow4 {
+            daddr: gateway,
+            mark,
+            iif: penstock_net::LOOPBACK,
+            oif,
+            ..Default::default()
+        };
         let hit = self.net.route4(&flow).ok()?;
         let mut to = Destination::of(&hit, 0);
         if to.local {

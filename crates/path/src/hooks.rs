@@ -1,8 +1,8 @@
 //! Hook lists: which base chains see a packet at a hook, in which order.
 
 use penstock_net::Network;
-use penstock_program::image::ChainIndex;
 use penstock_program::Hook;
+use penstock_program::image::ChainIndex;
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_ruleset::model::{BaseChain, ChainType};
@@ -74,9 +74,15 @@ impl Hooks {
         };
         for LinkedBase { chain, family, base } in &linked.bases {
             let (kind, priority, registered) = (base.kind, base.priority, base.registered);
-            hooks.register(net, *family, base, Entry { chain: *chain, family: *family, kind, priority, registered });
+            hooks.register(
+                net,
+                *family,
+                base,
+                Entry { chain: *chain, family: *family, kind, priority, registered },
+            );
         }
-        let order = |list: &mut Vec<Entry>| list.sort_by_key(|e| (e.priority, std::cmp::Reverse(e.registered)));
+        let order =
+            |list: &mut Vec<Entry>| list.sort_by_key(|e| (e.priority, std::cmp::Reverse(e.registered)));
         hooks.lists.iter_mut().chain(&mut hooks.ingress).chain(&mut hooks.egress).for_each(order);
         hooks
     }

@@ -14,7 +14,14 @@ const DUMMY: u32 = 0xc000_0008;
 impl<S: Sink> Worker<'_, S> {
     /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to` is where the packet
     /// was going; without it nothing is sent. `info` are the four bytes that depend on the type.
-    pub(crate) fn icmp4_error(&mut self, packet: &Packet, to: Option<&Destination>, kind: u8, code: u8, info: u32) {
+    pub(crate) fn icmp4_error(
+        &mut self,
+        packet: &Packet,
+        to: Option<&Destination>,
+        kind: u8,
+        code: u8,
+        info: u32,
+    ) {
         let Some(to) = to else { return };
         if packet.meta.packet_type != PacketType::Host {
             return;

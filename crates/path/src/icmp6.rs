@@ -91,7 +91,8 @@ impl<S: Sink> Worker<'_, S> {
             dst: ip6(source),
         }
         .bytes();
-        let message = icmpv6::Repr { kind, code, rest_of_header: info }.bytes(pseudo(from, source, quote.len()), quote);
+        let message =
+            icmpv6::Repr { kind, code, rest_of_header: info }.bytes(pseudo(from, source, quote.len()), quote);
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
@@ -111,7 +112,14 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A packet that the host made goes out.
-    pub(crate) fn send_made(&mut self, protocol: Protocol, bytes: &[u8], time: u64, mark: u32, way: Destination) {
+    pub(crate) fn send_made(
+        &mut self,
+        protocol: Protocol,
+        bytes: &[u8],
+        time: u64,
+        mark: u32,
+        way: Destination,
+    ) {
         self.nested(time, |worker, answer| {
             answer.load_network(bytes);
             answer.meta.time = time;
@@ -165,8 +173,8 @@ impl<S: Sink> Worker<'_, S> {
             dst: ip6(source),
         }
         .bytes();
-        let message =
-            icmpv6::Repr { kind: icmpv6::REDIRECT, code: 0, rest_of_header: 0 }.bytes(pseudo(own, source, body.len()), &body);
+        let message = icmpv6::Repr { kind: icmpv6::REDIRECT, code: 0, rest_of_header: 0 }
+            .bytes(pseudo(own, source, body.len()), &body);
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);

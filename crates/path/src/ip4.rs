@@ -352,7 +352,8 @@ impl<S: Sink> Worker<'_, S> {
         let Some((saddr, daddr)) = addresses(packet) else { return };
         let net = self.net;
         let oif = packet.meta.oif;
-        let flow = Flow4 { daddr, saddr, iif: packet.meta.iif, oif, mark: packet.meta.mark, ..Flow4::default() };
+        let flow =
+            Flow4 { daddr, saddr, iif: packet.meta.iif, oif, mark: packet.meta.mark, ..Flow4::default() };
         let address = match net.route4(&flow) {
             Ok(hit) => net.source_of4(&hit),
             Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),

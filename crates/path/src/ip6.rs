@@ -37,7 +37,9 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
-        let Some(link) = self.net.link(packet.meta.iif) else { return self.drop(DropReason::LinkDown, packet) };
+        let Some(link) = self.net.link(packet.meta.iif) else {
+            return self.drop(DropReason::LinkDown, packet);
+        };
         // Below IPv6's least MTU the protocol is off.
         if link.mtu < ipv6::MIN_MTU as u32 {
             return self.drop(DropReason::Ip6Disabled, packet);
@@ -91,7 +93,8 @@ impl<S: Sink> Worker<'_, S> {
         let daddr = u128::from(h.dst());
         let iif = packet.meta.iif;
         let ports = packet.transport_bytes().and_then(|t| t.first_chunk::<4>());
-        let ports = ports.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])));
+        let ports =
+            ports.map_or((0, 0), |t| (u16::from_be_bytes([t[0], t[1]]), u16::from_be_bytes([t[2], t[3]])));
         let flow = Flow6 {
             daddr,
             saddr: Some(h.src().into()),
@@ -154,10 +157,11 @@ impl<S: Sink> Worker<'_, S> {
                     if !self.ip6_reassemble(packet, at) {
                         return;
                     }
-                    let (offset, found) = match ipv6_ext::find(packet.network(), None, ipv6_ext::Walk::default()) {
-                        Ok(f) => (f.offset, f.protocol),
-                        Err(_) => return self.drop(DropReason::Ip6Extension, packet),
-                    };
+                    let (offset, found) =
+                        match ipv6_ext::find(packet.network(), None, ipv6_ext::Walk::default()) {
+                            Ok(f) => (f.offset, f.protocol),
+                            Err(_) => return self.drop(DropReason::Ip6Extension, packet),
+                        };
                     (at, next) = (offset, found);
                 }
                 _ => return self.deliver(packet),
@@ -177,7 +181,9 @@ impl<S: Sink> Worker<'_, S> {
                 position += 1;
                 continue;
             }
-            let Some(&size) = network.get(position + 1).filter(|_| position + 1 < end) else { return Err(()) };
+            let Some(&size) = network.get(position + 1).filter(|_| position + 1 < end) else {
+                return Err(());
+            };
             if position + 2 + usize::from(size) > end {
                 return Err(());
             }

@@ -132,7 +132,9 @@ mod tests {
         let mut limits = Limits::default();
         let settings = Settings::default();
         let sent = (0..10)
-            .filter(|_| limits.route_error_allows(1, SECOND, &settings) && limits.peer_allows(1, SECOND, SECOND))
+            .filter(|_| {
+                limits.route_error_allows(1, SECOND, &settings) && limits.peer_allows(1, SECOND, SECOND)
+            })
             .count();
         assert_eq!(sent, 2);
     }

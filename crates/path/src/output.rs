@@ -34,7 +34,12 @@ fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey> {
         Protocol::Ip6 => {
             let h = ipv6::Header::new(packet.network())?;
             let label = u32::from(h.traffic_class()) << 20 | h.flow_label();
-            Some(RouteKey { saddr: h.src().into(), daddr: h.dst().into(), rest: (0, h.hop_limit(), label), mark })
+            Some(RouteKey {
+                saddr: h.src().into(),
+                daddr: h.dst().into(),
+                rest: (0, h.hop_limit(), label),
+                mark,
+            })
         }
         Protocol::Arp => None,
     }
@@ -88,7 +93,13 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The same for IPv6 (`ip6_route_output()`); `oif` 0 for any device.
-    pub(crate) fn ip6_route_output(&self, daddr: u128, saddr: Option<u128>, mark: u32, oif: u32) -> Option<Destination> {
+    pub(crate) fn ip6_route_output(
+        &self,
+        daddr: u128,
+        saddr: Option<u128>,
+        mark: u32,
+        oif: u32,
+    ) -> Option<Destination> {
         let strict = oif != 0 || ip6::needs_device(daddr);
         let flow = Flow6 { daddr, saddr, mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
         let hit = self.net.route6(&flow).ok()?;
@@ -190,7 +201,14 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Sends what a packet was cut into, with the packet's metadata. `lengths` are native 16-bit numbers.
-    fn send_pieces(&mut self, protocol: Protocol, packet: &Packet, to: &Destination, pieces: &[u8], lengths: &[u8]) {
+    fn send_pieces(
+        &mut self,
+        protocol: Protocol,
+        packet: &Packet,
+        to: &Destination,
+        pieces: &[u8],
+        lengths: &[u8],
+    ) {
         let mut at = 0;
         for len in lengths.chunks_exact(2) {
             let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));
@@ -293,7 +311,11 @@ impl<S: Sink> Worker<'_, S> {
         let source = (saddr != 0).then_some(saddr);
         // A destination on some link goes by the link that has the source address.
         let oif = if ip6::needs_device(daddr) {
-            self.net.links().iter().find(|l| l.addresses6.iter().any(|a| a.local == saddr)).map_or(0, |l| l.index)
+            self.net
+                .links()
+                .iter()
+                .find(|l| l.addresses6.iter().any(|a| a.local == saddr))
+                .map_or(0, |l| l.index)
         } else {
             0
         };

@@ -252,7 +252,9 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::Fragment, packet);
             return false;
         };
-        let Some(header_len) = ipv4::Header::new(first.network()).map(|h| h.header_len()) else { return false };
+        let Some(header_len) = ipv4::Header::new(first.network()).map(|h| h.header_len()) else {
+            return false;
+        };
         if header_len + whole.len > 65535 {
             self.drop(DropReason::Fragment, packet);
             return false;
@@ -278,7 +280,8 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::Ip6Extension, packet);
             return false;
         };
-        let (offset, more, id, next) = (usize::from(f.fragment_offset()) * 8, f.more(), f.id(), f.next_header());
+        let (offset, more, id, next) =
+            (usize::from(f.fragment_offset()) * 8, f.more(), f.id(), f.next_header());
         let behind = at + ipv6_ext::FRAGMENT_LEN;
         if offset == 0 && !more {
             // Not cut at all (an atomic fragment): the header goes.

@@ -94,7 +94,8 @@ impl<S: Sink> Worker<'_, S> {
         };
         packet.meta.iif = upper;
         packet.meta.vlan = None;
-        if packet.meta.packet_type == PacketType::OtherHost && packet.link().get(..6) == Some(&link.mac.0[..]) {
+        if packet.meta.packet_type == PacketType::OtherHost && packet.link().get(..6) == Some(&link.mac.0[..])
+        {
             packet.meta.packet_type = PacketType::Host;
         }
         let code = (tci >> vlan::PRIORITY_SHIFT) as u8;

@@ -10,10 +10,10 @@ use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol, tcp}
 
 use crate::hooks::Protocol;
 use crate::icmp6::pseudo;
+use crate::ip6 as six;
 use crate::rules::Site;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
-use crate::ip6 as six;
 
 /// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
 /// fragment never comes here.
@@ -230,7 +230,12 @@ impl<S: Sink> Worker<'_, S> {
             Rejection::Icmpv6(code) => {
                 if self.unreachable_ok6(network) && !is_unreachable6(network) {
                     let quote = &network[..network.len().min(icmpv6::REJECT_QUOTE_MAX)];
-                    bytes.extend_from_slice(&head6(&h, protocol::ICMPV6, icmpv6::LEN + quote.len(), hop_limit));
+                    bytes.extend_from_slice(&head6(
+                        &h,
+                        protocol::ICMPV6,
+                        icmpv6::LEN + quote.len(),
+                        hop_limit,
+                    ));
                     let message = icmpv6::Repr { kind: icmpv6::DEST_UNREACHABLE, code, rest_of_header: 0 };
                     let sum = pseudo(h.dst().into(), h.src().into(), quote.len());
                     bytes.extend_from_slice(&message.bytes(sum, quote));
@@ -276,7 +281,9 @@ fn is_unreachable4(h: &ipv4::Header<'_>) -> bool {
 
 fn is_unreachable6(network: &[u8]) -> bool {
     match transport6(network) {
-        Some((protocol::ICMPV6, offset)) => network.get(offset).is_none_or(|k| *k == icmpv6::DEST_UNREACHABLE),
+        Some((protocol::ICMPV6, offset)) => {
+            network.get(offset).is_none_or(|k| *k == icmpv6::DEST_UNREACHABLE)
+        }
         _ => false,
     }
 }

@@ -35,6 +35,10 @@ pub(crate) enum End {
 /// Runs a base chain; a packet that it drops is counted.
 pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: &mut Packet) -> End {
     let image = worker.image;
+    if packet.meta.trace_id == 0 {
+        worker.state.trace_id = worker.state.trace_id.wrapping_add(1).max(1);
+        packet.meta.trace_id = worker.state.trace_id;
+    }
     let mut asker = Asker { worker, site, rejected: false, header_shown: false };
     let outcome = penstock_program::run(image, site.entry.chain, packet, &mut asker);
     let rejected = asker.rejected;
@@ -189,14 +193,15 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                 let oif = query.device.unwrap_or(0);
                 let link = ip6::needs_device(daddr) && daddr >> 120 != 0xff;
                 let strict = oif != 0 || link;
-                let flow =
-                    Flow6 { daddr, mark: query.mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
+                let flow = Flow6 { daddr, mark: query.mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
                 let kind = match net.route6(&flow) {
                     Err(NoRoute::Blackhole) => RouteType::Blackhole,
                     Err(NoRoute::Prohibit) => RouteType::Prohibit,
                     Err(NoRoute::None | NoRoute::Unreachable) => RouteType::Unreachable,
                     Ok(hit) if hit.route.kind == RouteType::Anycast => RouteType::Anycast,
-                    Ok(hit) if query.device.is_none() && hit.route.kind == RouteType::Local => RouteType::Local,
+                    Ok(hit) if query.device.is_none() && hit.route.kind == RouteType::Local => {
+                        RouteType::Local
+                    }
                     Ok(_) if own => RouteType::Local,
                     Ok(_) if daddr >> 120 == 0xff => RouteType::Multicast,
                     Ok(_) => RouteType::Unicast,
@@ -243,7 +248,9 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         let net = self.worker.net;
         let context = self.site.context;
         let (place, event) = match step {
-            Trace::Rule { rule, verdict } => (rule_place(image, rule), TraceEvent::Rule(verdict_of(image, verdict))),
+            Trace::Rule { rule, verdict } => {
+                (rule_place(image, rule), TraceEvent::Rule(verdict_of(image, verdict)))
+            }
             Trace::Taken { rule, word } => {
                 let verdict = if word == "drop" { TraceVerdict::Drop } else { TraceVerdict::Stolen };
                 (rule_place(image, rule), TraceEvent::Rule(verdict))

@@ -58,6 +58,12 @@ impl Default for Settings {
 impl Settings {
     /// Without any limit on the messages that the host sends, for comparisons frame by frame.
     pub fn unlimited() -> Self {
-        Settings { icmp_ratelimit: 0, icmp_ratemask: 0, icmp6_ratelimit: 0, route_error_cost: 0, ..Self::default() }
+        Settings {
+            icmp_ratelimit: 0,
+            icmp_ratemask: 0,
+            icmp6_ratelimit: 0,
+            route_error_cost: 0,
+            ..Self::default()
+        }
     }
 }

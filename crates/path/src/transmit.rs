@@ -110,7 +110,11 @@ impl<S: Sink> Worker<'_, S> {
             }
             if let Some(v) = link.vlan() {
                 // vlan_dev_hard_start_xmit(): the tag stays beside the frame until the wire.
-                let code = v.egress_qos.iter().find(|(from, _)| *from == packet.meta.priority).map_or(0, |(_, to)| *to);
+                let code = v
+                    .egress_qos
+                    .iter()
+                    .find(|(from, _)| *from == packet.meta.priority)
+                    .map_or(0, |(_, to)| *to);
                 let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
                 packet.push_tag(VlanTag { protocol: v.protocol, tci });
                 packet.meta.oif = v.lower;

@@ -10,8 +10,8 @@ use penstock_program::{Context, Hook, Image};
 
 use crate::hooks::{Entry, Hooks, Protocol};
 use crate::limit::Limits;
-use crate::reassembly::{Fragments4, Fragments6};
 use crate::reason::{Counters, Drop, DropReason, Place};
+use crate::reassembly::{Fragments4, Fragments6};
 use crate::rules::{self, End, Site};
 use crate::settings::Settings;
 use crate::sink::Sink;
