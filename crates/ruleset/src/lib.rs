@@ -4,6 +4,28 @@
 //! takes [`Change`]s, each the equivalent of one netlink message, and commits them whole as the next immutable
 //! [`Generation`], or not at all. This crate knows VM programs and sets; it knows no text: names of types,
 //! comments and the like that only the language understands are opaque here ([`model::UserData`]).
+//!
+//! What packets change (counters, quotas, limits) is live state: a rule, element or object holds it in an `Arc`,
+//! which all generations that have the rule share. Everything else of a generation never changes.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use penstock_ruleset::change::{Mode, NewChain};
+//! use penstock_ruleset::{Blame, Change, Errno, Family, Ruleset};
+//!
+//! let mut ruleset = Ruleset::default();
+//! let (family, name) = (Family::Inet, Arc::from("filter"));
+//! let mut batch = ruleset.begin();
+//! batch.apply(Change::AddTable { family, name, mode: Mode::Add, flags: 0, userdata: Arc::new([]) }).unwrap();
+//! ruleset.commit(batch).unwrap();
+//! assert_eq!(ruleset.generation().tables.len(), 1);
+//!
+//! let name = Arc::from("input");
+//! let chain = NewChain { name, base: None, policy_accept: None, anonymous: false, userdata: Arc::new([]) };
+//! let refused = ruleset.begin().apply(Change::AddChain { family, table: "nat".into(), mode: Mode::Add, chain });
+//! assert_eq!(refused.map_err(|e| (e.errno, e.blame)), Err((Errno::Enoent, Blame::Table)));
+//! ```
 
 pub mod change;
 pub mod error;

@@ -32,7 +32,11 @@ fn each_commit_that_changes_something_is_one_generation() {
     assert_eq!(ruleset.generation().id, 1);
     commit(&mut ruleset, vec![]).unwrap();
     assert_eq!(ruleset.generation().id, 1);
+    commit(&mut ruleset, vec![table(IP), flush_chain("c")]).unwrap();
+    assert_eq!(ruleset.generation().id, 1);
     let all = Change::DeleteTable { family: None, key: None, destroy: false };
+    commit(&mut ruleset, vec![all.clone()]).unwrap();
+    assert_eq!((ruleset.generation().id, ruleset.generation().tables.len()), (2, 0));
     commit(&mut ruleset, vec![all]).unwrap();
     assert_eq!((ruleset.generation().id, ruleset.generation().tables.len()), (2, 0));
 }
@@ -263,6 +267,23 @@ fn each_element_gets_its_own_copy_of_the_sets_statements() {
     let t = table_of(&ruleset);
     let states: Vec<_> = t.sets[0].elements.iter().map(|e| e.value.states.clone()).collect();
     assert!(states.iter().all(|s| s.len() == 1) && states[0] != states[1]);
+}
+
+#[test]
+fn a_point_deletes_the_concatenated_ranges_around_it() {
+    let mut set = new_set("s");
+    set.description.key_len = 8;
+    set.description.fields = vec![4, 2];
+    set.description.interval = true;
+    let ranges = Element {
+        key: [1, 1, 1, 0, 0, 80, 0, 0].into(),
+        key_end: Some([1, 1, 1, 255, 0, 80, 0, 0].into()),
+        ..key(0)
+    };
+    let point = Element { key: [1, 1, 1, 1, 0, 80, 0, 0].into(), ..key(0) };
+    let mut ruleset = made_of(vec![table(IP), add_set(set), add_elements("s", vec![ranges])]);
+    commit(&mut ruleset, vec![delete_elements("s", Some(vec![point]))]).unwrap();
+    assert!(table_of(&ruleset).sets[0].elements.is_empty());
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn chains_that_cannot_become_others() {
     let two = || vec![table(IP), chain(IP, "a"), chain(IP, "b")];
     let rename =
         |handle, name: &str| Change::RenameChain { family: IP, table: "t".into(), handle, name: name.into() };
-    refused(two(), rename(1, "b"), Errno::Eexist, Blame::Chain);
+    refused(two(), rename(1, "b"), Errno::Eexist, Blame::Whole);
     refused(two(), rename(9, "x"), Errno::Enoent, Blame::Handle);
     refused(two(), chain(IP, &"y".repeat(256)), Errno::Erange, Blame::Chain);
 }

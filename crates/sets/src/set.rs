@@ -325,6 +325,16 @@ impl<V: Clone> Set<V> {
         self.remove_slot(slot)
     }
 
+    /// Removes the element that a delete with this key means to the kernel: exactly this one, but of concatenated
+    /// ranges the first that contains the key (`nft_pipapo_deactivate` does not look at the end).
+    pub fn delete(&mut self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<Element<V>> {
+        if self.backend != Backend::ConcatenatedRanges || key.is_empty() {
+            return self.remove(key, key_end, now);
+        }
+        let slot = self.slot(key, now)?;
+        self.remove_slot(slot)
+    }
+
     fn remove_slot(&mut self, slot: u32) -> Option<Element<V>> {
         let element = self.slots.take(slot)?;
         let (key, end) = (&*element.key, element.key_end.as_deref().unwrap_or(&element.key));

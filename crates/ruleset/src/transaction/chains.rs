@@ -75,6 +75,7 @@ impl OpenTable<'_> {
             }
             checked_base(family, base)?;
         }
+        self.batch.changed = true;
         let handle = self.next_handle();
         let base = new.base.map(|base| BaseChain {
             kind: base.kind,
@@ -136,6 +137,7 @@ impl OpenTable<'_> {
             devices = wanted.devices;
             devices.retain(|d| !base.devices.contains(d));
         }
+        self.batch.changed = true;
         let policy = new.policy_accept;
         if (policy.is_some() || !devices.is_empty())
             && let Some(base) = by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut())
@@ -153,8 +155,9 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Enoent, Blame::Handle));
         };
         if self.index.chains.contains_key(&name) {
-            return Err(Error::new(Errno::Eexist, Blame::Chain));
+            return Err(Error::new(Errno::Eexist, Blame::Whole));
         }
+        self.batch.changed = true;
         let used = self.index.uses(handle) > 0;
         self.index.chains.remove(&old);
         self.index.chains.insert(name.clone(), handle);
@@ -254,6 +257,7 @@ impl OpenTable<'_> {
         if !gone.iter().all(|d| base.devices.contains(d)) {
             return Err(Error::new(Errno::Enoent, Blame::Whole));
         }
+        self.batch.changed = true;
         if let Some(base) = by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut()) {
             base.devices.retain(|d| !gone.contains(d));
         }
@@ -264,6 +268,7 @@ impl OpenTable<'_> {
     pub(super) fn remove_chain(&mut self, handle: u64) {
         self.remove_rules_of(handle);
         if let Some(at) = place(&self.table.chains, handle) {
+            self.batch.changed = true;
             let chain = self.table.chains.remove(at);
             self.index.chains.remove(&chain.name);
             if let Some(reach) = &mut self.index.reach {

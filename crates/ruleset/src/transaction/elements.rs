@@ -85,6 +85,7 @@ impl OpenTable<'_> {
         let wanted = (set.data.is_some() || set.description.timeout).then(|| element.clone());
         match set.elements.insert(element, now) {
             Ok(()) => {
+                self.batch.changed = true;
                 undo.push(Undo::Remove(key, key_end));
                 return Ok(());
             }
@@ -113,6 +114,7 @@ impl OpenTable<'_> {
         let (timeout, expires_at) = (there.value.timeout, there.expires_at);
         let by_timeout = expiry(wanted.value.timeout.unwrap_or(set.timeout), now);
         if wanted.value.timeout != timeout || wanted.expires_at != by_timeout {
+            self.batch.changed = true;
             undo.push(Undo::Restore(key.clone(), key_end.clone(), timeout, expires_at));
             set.elements.modify(&key, key_end.as_deref(), now, |value, expires_at| {
                 value.timeout = wanted.value.timeout;
@@ -230,15 +232,19 @@ impl OpenTable<'_> {
                     }
                 }
             }
-            Arc::make_mut(&mut self.table.sets[at]).elements.clear();
+            if !set.elements.is_empty() {
+                self.batch.changed = true;
+                Arc::make_mut(&mut self.table.sets[at]).elements.clear();
+            }
             return Ok(Applied::default());
         };
         let mut undo = Vec::with_capacity(elements.len());
         for (i, element) in elements.iter().enumerate() {
             let set = Arc::make_mut(&mut self.table.sets[at]);
             let bad_key = !element.key.is_empty() && element.key.len() != set.description.key_len;
-            match set.elements.remove(&element.key, element.key_end.as_deref(), now) {
+            match set.elements.delete(&element.key, element.key_end.as_deref(), now) {
                 Some(gone) => {
+                    self.batch.changed = true;
                     if let Some(reference) = references::of_element(data, &gone.value) {
                         self.index.count(reference, false);
                     }

@@ -45,6 +45,7 @@ impl OpenTable<'_> {
             self.checked_flow_devices(&new.devices, Some(handle))?;
             let mut devices = new.devices;
             devices.retain(|d| !there.devices.contains(d));
+            self.batch.changed = true;
             let flags = new.flags;
             if (flags != there.flags || !devices.is_empty())
                 && let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle)
@@ -67,6 +68,7 @@ impl OpenTable<'_> {
             return whole(Errno::Eopnotsupp);
         }
         self.checked_flow_devices(&new.devices, None)?;
+        self.batch.changed = true;
         let handle = self.next_handle();
         self.index.flowtables.insert(new.name.clone(), handle);
         self.table.flowtables.push(Arc::new(Flowtable {
@@ -99,6 +101,7 @@ impl OpenTable<'_> {
                 return Err(Error::new(Errno::Enoent, Blame::Whole));
             }
             if let Some(flowtable) = by_handle_mut(&mut self.table.flowtables, handle) {
+                self.batch.changed = true;
                 flowtable.devices.retain(|d| !devices.contains(d));
             }
             return Ok(Applied::default());
@@ -107,6 +110,7 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Ebusy, blame));
         }
         if let Some(at) = place(&self.table.flowtables, handle) {
+            self.batch.changed = true;
             let flowtable = self.table.flowtables.remove(at);
             self.index.flowtables.remove(&flowtable.name);
         }

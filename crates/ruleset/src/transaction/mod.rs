@@ -68,6 +68,7 @@ struct Batch {
     names: HashMap<Arc<str>, Arc<str>>,
     /// Nanoseconds.
     now: u64,
+    /// Whether anything is other than before: what was there already, or was not there to be deleted, is not.
     changed: bool,
 }
 
@@ -130,12 +131,6 @@ impl Transaction {
 
     /// Takes one change, or refuses it and leaves the batch as it was.
     pub fn apply(&mut self, change: Change) -> Result<Applied, Error> {
-        let applied = self.dispatch(change)?;
-        self.batch.changed = true;
-        Ok(applied)
-    }
-
-    fn dispatch(&mut self, change: Change) -> Result<Applied, Error> {
         match change {
             Change::AddTable { family, name, mode, flags, userdata } => {
                 self.add_table(family, name, mode, flags, userdata)

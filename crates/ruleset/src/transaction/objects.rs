@@ -27,11 +27,15 @@ impl OpenTable<'_> {
             if mode == Mode::Create {
                 return Err(Error::new(Errno::Eexist, Blame::Object));
             }
-            if let Some(object) = by_handle_mut(&mut self.table.objects, handle) {
+            if matches!(value, ObjectValue::Quota(_) | ObjectValue::Synproxy(_))
+                && let Some(object) = by_handle_mut(&mut self.table.objects, handle)
+            {
+                self.batch.changed = true;
                 object.update(value);
             }
             return Ok(Applied { handle: Some(handle), name: None });
         }
+        self.batch.changed = true;
         let handle = self.next_handle();
         let state = value.as_expr().as_ref().and_then(live::state_of);
         let object = Object { name: key.1.clone(), handle, value, state, userdata };
@@ -58,6 +62,7 @@ impl OpenTable<'_> {
         if self.index.uses(object.handle) > 0 {
             return Err(Error::new(Errno::Ebusy, blame));
         }
+        self.batch.changed = true;
         let object = self.table.objects.remove(at);
         self.index.objects.remove(&(kind, object.name.clone()));
         Ok(Applied::default())

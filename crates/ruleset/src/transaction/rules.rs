@@ -84,6 +84,7 @@ impl OpenTable<'_> {
             }
             return Err(error);
         }
+        self.batch.changed = true;
         self.index.count_rule(&rule, true);
         match old {
             Some(old) => self.release(&old),
@@ -274,6 +275,7 @@ impl OpenTable<'_> {
 
     /// Undoes what a rule that is gone held: counts, anonymous sets and chains.
     fn release(&mut self, rule: &Rule) {
+        self.batch.changed = true;
         self.index.count_rule(rule, false);
         let (mut sets, mut chains) = (Vec::new(), Vec::new());
         for expr in &rule.exprs {

@@ -33,6 +33,7 @@ impl OpenTable<'_> {
             name = self.index.free_name(&name).ok_or(whole(Errno::Einval))?;
             self.batch.names.insert(known_as, name.clone());
         }
+        self.batch.changed = true;
         let handle = self.next_handle();
         let set = Set {
             name: name.clone(),
@@ -67,6 +68,7 @@ impl OpenTable<'_> {
         if !is_same(set, &new) {
             return Err(Error::new(Errno::Eexist, Blame::Set));
         }
+        self.batch.changed = true;
         let size = new.description.size.or(set.description.size);
         if (set.timeout, set.gc_interval, set.description.size) != (new.timeout, new.gc_interval, size)
             && let Some(set) = by_handle_mut(&mut self.table.sets, handle)
@@ -101,6 +103,7 @@ impl OpenTable<'_> {
     /// Removes an unused set with its elements.
     pub(super) fn remove_set(&mut self, handle: u64) {
         let Some(at) = place(&self.table.sets, handle) else { return };
+        self.batch.changed = true;
         let set = self.table.sets.remove(at);
         self.index.forget_set(&set.name);
         if let Some(reach) = &mut self.index.reach {

@@ -43,6 +43,7 @@ impl Transaction {
         if unknown {
             return Err(Error::new(Errno::Einval, Blame::Whole));
         }
+        self.batch.changed = true;
         self.batch.counters.table_handle += 1;
         let handle = self.batch.counters.table_handle;
         let table = Table {
@@ -93,9 +94,11 @@ impl Transaction {
 
     fn remove_tables(&mut self, goes: impl Fn(&Table) -> bool) {
         let indexes = &mut self.indexes;
+        let changed = &mut self.batch.changed;
         self.working.tables.retain(|table| {
             let goes = goes(table);
             if goes {
+                *changed = true;
                 indexes.remove(&table.handle);
             }
             !goes
@@ -109,6 +112,7 @@ impl OpenTable<'_> {
         if (flags ^ self.table.flags) & (OWNER | PERSIST) != 0 {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
+        self.batch.changed = true;
         self.table.dormant = flags & DORMANT != 0;
         if self.table.dormant {
             return Ok(());
