@@ -17,8 +17,10 @@ pub mod expr;
 pub mod image;
 pub mod interp;
 pub mod link;
+pub mod parse;
 mod register;
 pub mod state;
+pub mod testing;
 mod verdict;
 pub mod verify;
 

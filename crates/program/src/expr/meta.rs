@@ -86,6 +86,50 @@ pub enum MetaKey {
 }
 
 impl MetaKey {
+    /// All keys, in the order of their numbers.
+    pub const ALL: [MetaKey; 37] = {
+        use MetaKey::*;
+        [
+            Len,
+            Protocol,
+            Priority,
+            Mark,
+            Iif,
+            Oif,
+            IifName,
+            OifName,
+            IifType,
+            OifType,
+            SkUid,
+            SkGid,
+            NfTrace,
+            RtClassid,
+            SecMark,
+            NfProto,
+            L4Proto,
+            BriIifName,
+            BriOifName,
+            PktType,
+            Cpu,
+            IifGroup,
+            OifGroup,
+            Cgroup,
+            Prandom,
+            SecPath,
+            IifKind,
+            OifKind,
+            BriIifPvid,
+            BriIifVproto,
+            TimeNs,
+            TimeDay,
+            TimeHour,
+            Sdif,
+            SdifName,
+            BriBroute,
+            BriIifHwAddr,
+        ]
+    };
+
     /// Bytes in the register.
     pub fn width(self) -> u32 {
         use MetaKey::*;

@@ -1,7 +1,6 @@
 //! Loads from headers (`nft_payload_eval()`, `nft_payload_fast_eval()` of `net/netfilter/nft_payload.c`).
 
 use penstock_packet::{Packet, VlanTag};
-use penstock_wire::{gre, protocol};
 
 use super::Step;
 use super::registers::Registers;
@@ -70,24 +69,8 @@ fn load_tagged(
 }
 
 pub(super) fn load_inner(packet: &Packet, offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Step {
-    Step::found(inner_offset(packet).and_then(|inner| {
+    Step::found(packet.inner_offset().and_then(|inner| {
         let bytes = packet.network().get(inner..)?;
         load(bytes, offset, len, dst, registers)
     }))
-}
-
-/// Where what the transport header carries starts, from the network header (`nft_payload_inner_offset()`).
-pub(super) fn inner_offset(packet: &Packet) -> Option<usize> {
-    let transport = packet.transport()?;
-    let header = packet.transport_bytes()?;
-    let len = match transport.protocol {
-        protocol::UDP => 8,
-        protocol::TCP => usize::from(header.get(12).filter(|_| header.len() >= 20)? >> 4) * 4,
-        protocol::GRE => {
-            gre::Header::new(header).filter(|h| h.version() == 0 && !h.has_routing())?.header_len()
-        }
-        protocol::IPIP => 0,
-        _ => return None,
-    };
-    Some(usize::from(transport.offset) + len)
 }

@@ -5,7 +5,7 @@ use penstock_wire::checksum::{self, Crc32c, MANGLED_ZERO, Sum};
 use penstock_wire::protocol;
 
 use super::Step;
-use super::payload::{inner_offset, meets_tag};
+use super::payload::meets_tag;
 use super::registers::Registers;
 use crate::expr::{ChecksumType, PayloadBase};
 use crate::image::Op;
@@ -15,7 +15,7 @@ const VLAN_LEN: usize = 4;
 
 #[inline(never)]
 pub(super) fn write(op: &Op, registers: &Registers, packet: &mut Packet) -> Step {
-    let Op::PayloadSet { base, src, len, offset, csum_type, csum_offset, pseudo } = op else {
+    let Op::PayloadSet { base, src, len, offset, csum_offset, .. } = op else {
         return Step::Next;
     };
     let bytes = registers.bytes(*src, *len);
@@ -54,13 +54,12 @@ pub(super) fn write(op: &Op, registers: &Registers, packet: &mut Packet) -> Step
             Some(t) if t.fragment_offset == 0 => network + usize::from(t.offset),
             _ => return Step::Break,
         },
-        PayloadBase::Inner => match inner_offset(packet) {
+        PayloadBase::Inner => match packet.inner_offset() {
             Some(inner) => network + inner,
             None => return Step::Break,
         },
         PayloadBase::Tunnel => return Step::Break,
     };
-    let _ = (csum_type, pseudo);
     let sum_at = start + usize::from(*csum_offset);
     Step::found(store(packet, start + usize::from(*offset), sum_at, bytes, op))
 }
