@@ -65,6 +65,11 @@ fn main() {
         [ cmp eq reg 1 0x01010101 ]
         [ immediate reg 0 drop ]";
     for rules in [10, 100, 1000] {
-        measure(&format!("ip saddr X drop, {rules} rules, none matching"), vec![source; rules], 9, 20_000 / rules);
+        measure(
+            &format!("ip saddr X drop, {rules} rules, none matching"),
+            vec![source; rules],
+            9,
+            20_000 / rules,
+        );
     }
 }
