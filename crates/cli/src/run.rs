@@ -1,11 +1,26 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod options;
+mod output;
+mod rules;
+mod summary;
 
 use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
 
-use options::{Engine, Options, Wanted};
+use penstock_io::{Capture, LinkType, Merge};
+use penstock_net::Network;
+use penstock_path::{Dataplane, Frame, Settings};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+
+use options::{Engine, Options, Source, Wanted};
+use output::Output;
+use summary::{Input, Summary};
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -24,10 +39,18 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            eprintln!("{message}");
+            eprintln!("{}", message.trim_end());
             ExitCode::FAILURE
         }
     }
+}
+
+/// Where the frames of a capture go.
+#[derive(Clone, Copy)]
+enum Way {
+    Device(u32),
+    Host,
+    HostDevice(u32),
 }
 
 /// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
@@ -35,5 +58,110 @@ fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::Jit {
         return Err("Error: the jit engine is not there yet; use --engine interpreter".into());
     }
-    Err("Error: the packet path is not there yet".into())
+    let net = network(&options.net)?;
+    let ruleset = rules::load(&options.rules)?;
+    let generation = ruleset.generation();
+    let linked = Linked::new(&generation).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
+
+    let mut captures = Vec::new();
+    let mut ways = Vec::new();
+    let mut inputs = Vec::new();
+    for read in &options.reads {
+        let device = |name: &str| match net.link_by_name(name) {
+            Some(link) => Ok(link.index),
+            None => Err(format!("Error: {} has no device `{name}`", options.net.display())),
+        };
+        let (way, name) = match &read.source {
+            Source::Device(name) => (Way::Device(device(name)?), name.clone()),
+            Source::Host => (Way::Host, "host".to_owned()),
+            Source::HostDevice(name) => (Way::HostDevice(device(name)?), format!("host:{name}")),
+        };
+        ways.push(way);
+        inputs.push(Input::new(name));
+        captures.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
+    }
+    let mut output = match &options.write_dir {
+        Some(directory) => {
+            let read: Vec<PathBuf> = options.reads.iter().map(|r| r.file.clone()).collect();
+            Output::to(directory, &net, &read)?
+        }
+        None => Output::counting(&net),
+    };
+    output.trace_rules(&ruleset);
+
+    let mut path = Dataplane::new(Arc::new(net), Settings::default());
+    path.set_rules(Arc::new(linked));
+    path.trace_all(options.trace);
+    let started = Instant::now();
+    let whole = pump(captures, &ways, &mut inputs, &mut path, &mut output)?;
+    let elapsed = started.elapsed();
+    output.finish()?;
+
+    print_rules(&ruleset, options)?;
+    let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
+    eprint!("{summary}");
+    Ok(whole)
+}
+
+/// Sends the frames of all captures through the path. `Ok(false)` if a capture was broken.
+fn pump(
+    captures: Vec<Capture>,
+    ways: &[Way],
+    inputs: &mut [Input],
+    path: &mut Dataplane,
+    output: &mut Output,
+) -> Result<bool, String> {
+    let names: Vec<String> = captures.iter().map(|c| c.name().to_owned()).collect();
+    let mut merge = Merge::new(captures);
+    let mut whole = true;
+    while let Some(next) = merge.next_frame() {
+        let (which, frame) = match next {
+            Ok(next) => next,
+            Err(e) => {
+                eprintln!("Error: {e}");
+                whole = false;
+                continue;
+            }
+        };
+        inputs[which].count(&frame);
+        let ethernet = frame.link == LinkType::Ethernet;
+        match ways[which] {
+            Way::Device(device) if ethernet => {
+                path.receive([Frame { device, bytes: frame.bytes, time: frame.time }], output);
+            }
+            Way::HostDevice(device) if ethernet => path.send_raw(device, frame.bytes, frame.time, output),
+            Way::Host => path.send_host(ip_packet(&frame), frame.time, output),
+            Way::Device(_) | Way::HostDevice(_) => {
+                return Err(format!(
+                    "Error: {}: IP packets without a link header cannot be frames of a device; use --read host={0}",
+                    names[which]
+                ));
+            }
+        }
+        output.failed()?;
+    }
+    Ok(whole)
+}
+
+/// The IP packet of a frame: a link header before it is passed over.
+fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
+    match frame.link {
+        LinkType::Ethernet => frame.bytes.get(penstock_wire::ethernet::LEN..).unwrap_or_default(),
+        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => frame.bytes,
+    }
+}
+
+fn network(file: &Path) -> Result<Network, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
+    Network::from_batch(&file.display().to_string(), &text).map_err(|e| format!("Error: {e}"))
+}
+
+fn print_rules(ruleset: &Ruleset, options: &Options) -> Result<(), String> {
+    let text = rules::list(ruleset, options.json)?;
+    let mut out = std::io::stdout().lock();
+    // A reader that has seen enough is no error.
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("Error: standard output: {e}")),
+        _ => Ok(()),
+    }
 }

@@ -1,0 +1,157 @@
+//! What comes out of the path: captures, counts, log and trace lines.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use penstock_io::{CaptureWriter, LinkType};
+use penstock_net::{Link, LinkKind, Network};
+use penstock_packet::{Meta, Packet};
+use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
+use penstock_ruleset::Ruleset;
+
+/// A device that frames leave by.
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Frames it transmitted.
+    pub frames: u64,
+    writer: Option<CaptureWriter<File>>,
+}
+
+/// Why and where packets ended. The strings of a place live as long as the ruleset that is run, so that their
+/// addresses tell places apart.
+type DropKey = (DropReason, usize, usize, Option<u64>);
+
+/// Takes what the path gives out.
+pub struct Output {
+    /// By index of the link.
+    devices: Vec<Option<Device>>,
+    host: Option<CaptureWriter<File>>,
+    /// IP packets delivered to the host.
+    pub delivered: u64,
+    /// ARP messages delivered to the host.
+    pub arp: u64,
+    /// Records of `log` statements.
+    pub logged: u64,
+    drops: HashMap<DropKey, (String, u64)>,
+    error: Option<String>,
+}
+
+impl Output {
+    /// Only counts.
+    pub fn counting(net: &Network) -> Output {
+        let mut devices = Vec::new();
+        devices.resize_with(net.last_index() as usize + 1, || None);
+        for link in net.links() {
+            if matches!(link.kind, LinkKind::Wire { .. }) {
+                devices[link.index as usize] =
+                    Some(Device { name: link.name.to_string(), frames: 0, writer: None });
+            }
+        }
+        Output { devices, host: None, delivered: 0, arp: 0, logged: 0, drops: HashMap::new(), error: None }
+    }
+
+    /// Writes captures to a directory, which is made if need be. None of the files may be one that is read.
+    pub fn to(directory: &Path, net: &Network, read: &[PathBuf]) -> Result<Output, String> {
+        let read: Vec<PathBuf> = read.iter().filter_map(|f| f.canonicalize().ok()).collect();
+        std::fs::create_dir_all(directory).map_err(|e| format!("Error: {}: {e}", directory.display()))?;
+        let create = |name: &str, link| {
+            let file = directory.join(format!("{name}.pcap"));
+            if file.canonicalize().is_ok_and(|f| read.contains(&f)) {
+                return Err(format!("Error: {} would be overwritten, and is read", file.display()));
+            }
+            CaptureWriter::create(&file, link).map_err(|e| format!("Error: {}: {e}", file.display()))
+        };
+        let mut output = Output::counting(net);
+        for device in output.devices.iter_mut().flatten() {
+            device.writer = Some(create(&device.name, LinkType::Ethernet)?);
+        }
+        output.host = Some(create("host", LinkType::Raw)?);
+        Ok(output)
+    }
+
+    /// Devices in the order of their indexes.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().flatten()
+    }
+
+    /// Why and where packets ended, and how many, the most frequent first.
+    pub fn drops(&self) -> Vec<(&str, u64)> {
+        let mut drops: Vec<_> = self.drops.values().map(|(text, n)| (text.as_str(), *n)).collect();
+        drops.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        drops
+    }
+
+    /// The error of a capture that could not be written, once.
+    pub fn failed(&mut self) -> Result<(), String> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Writes what is still buffered.
+    pub fn finish(&mut self) -> Result<(), String> {
+        let hosts = self.host.take().map(|w| ("host", w));
+        let devices =
+            self.devices.iter_mut().flatten().filter_map(|d| Some((d.name.as_str(), d.writer.take()?)));
+        for (name, writer) in devices.chain(hosts) {
+            writer.finish().map_err(|e| format!("Error: {name}.pcap: {e}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Output {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        let Some(Some(device)) = self.devices.get_mut(device.index as usize) else { return };
+        device.frames += 1;
+        if let Some(writer) = &mut device.writer
+            && let Err(e) = writer.write(meta.time, frame)
+        {
+            self.error = Some(format!("Error: {}.pcap: {e}", device.name));
+        }
+    }
+
+    fn deliver(&mut self, _device: &Link, packet: &Packet) {
+        const ARP: u16 = 0x0806;
+        if packet.meta.protocol == ARP {
+            self.arp += 1;
+            return;
+        }
+        self.delivered += 1;
+        if let Some(writer) = &mut self.host
+            && let Err(e) = writer.write(packet.meta.time, packet.network())
+        {
+            self.error = Some(format!("Error: host.pcap: {e}"));
+        }
+    }
+
+    fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+        let key = match &drop.place {
+            Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
+            None => (drop.reason, 0, 0, None),
+        };
+        self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += 1;
+    }
+
+    fn log(&mut self, _record: &LogRecord<'_>, _packet: &Packet) {
+        self.logged += 1;
+    }
+
+    fn trace(&mut self, _record: &TraceRecord<'_>, _packet: &Packet) {}
+}
+
+/// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
+fn words(drop: &Drop<'_>) -> String {
+    let reason = drop.reason.text();
+    let Some(place) = &drop.place else { return reason.to_owned() };
+    let at = format!("{reason}: {} {} {}", super::rules::family(place.family), place.table, place.chain);
+    match place.rule {
+        Some(handle) => format!("{at} handle {handle}"),
+        None => at,
+    }
+}
+
+impl Output {
+    /// Gives traces the text of rules.
+    pub fn trace_rules(&mut self, _ruleset: &Ruleset) {}
+}
