@@ -99,6 +99,8 @@ pub enum Change {
         key: Key,
         destroy: bool,
     },
+    /// `expires_at` of an element is when it shall expire, on the clock of
+    /// [`Ruleset::begin_at`](crate::Ruleset::begin_at); `None` for what the timeouts say.
     AddElements {
         family: Family,
         table: Arc<str>,
@@ -147,7 +149,8 @@ pub enum Change {
 /// A chain to be made or changed.
 #[derive(Clone, Debug)]
 pub struct NewChain {
-    /// `None` for a chain bound to a rule: the ruleset names it.
+    /// Of a chain bound to a rule: a name that is unique in the batch, by which its other changes know the chain; the
+    /// ruleset gives it its final name.
     pub name: Arc<str>,
     /// Hook; `None` for regular chains, and for changes that leave it alone.
     pub base: Option<NewBase>,

@@ -28,6 +28,8 @@ pub enum Errno {
     Enametoolong = 36,
     /// Too many levels of symbolic links.
     Eloop = 40,
+    /// No data available: a register is read that was not written.
+    Enodata = 61,
     /// Protocol error.
     Eproto = 71,
     /// Interrupted system call should be restarted: another batch was committed meanwhile.
@@ -43,6 +45,34 @@ pub enum Errno {
 }
 
 impl Errno {
+    /// All of them.
+    const ALL: [Errno; 19] = [
+        Errno::Eperm,
+        Errno::Enoent,
+        Errno::E2big,
+        Errno::Ebusy,
+        Errno::Eexist,
+        Errno::Einval,
+        Errno::Enfile,
+        Errno::Efbig,
+        Errno::Emlink,
+        Errno::Erange,
+        Errno::Enametoolong,
+        Errno::Enotempty,
+        Errno::Eloop,
+        Errno::Enodata,
+        Errno::Eproto,
+        Errno::Eoverflow,
+        Errno::Erestart,
+        Errno::Eopnotsupp,
+        Errno::Eafnosupport,
+    ];
+
+    /// The error of this number, if it is one that nf_tables gives.
+    pub fn from_number(number: i32) -> Option<Errno> {
+        Errno::ALL.into_iter().find(|e| *e as i32 == number)
+    }
+
     /// The C library's text.
     pub fn text(self) -> &'static str {
         match self {
@@ -58,6 +88,7 @@ impl Errno {
             Errno::Enametoolong => "File name too long",
             Errno::Eloop => "Too many levels of symbolic links",
             Errno::Eproto => "Protocol error",
+            Errno::Enodata => "No data available",
             Errno::Efbig => "File too large",
             Errno::Erestart => "Interrupted system call should be restarted",
             Errno::Eoverflow => "Value too large for defined data type",

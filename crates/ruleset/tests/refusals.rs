@@ -110,8 +110,8 @@ fn rules_without_a_place() {
     refused(setup(), rule_at(IP, "c", Position::Replace(7), vec![]), Errno::Enoent, Blame::Handle);
     refused(setup(), delete_rule("c", 7), Errno::Enoent, Blame::Handle);
     refused(setup(), delete_rule("d", 7), Errno::Enoent, Blame::Chain);
-    refused(setup(), rule(IP, "c", vec![counter(); 129]), Errno::Einval, Blame::Whole);
-    taken(setup(), rule(IP, "c", vec![counter(); 128]));
+    refused(setup(), rule(IP, "c", vec![counter(); 128]), Errno::Einval, Blame::Whole);
+    taken(setup(), rule(IP, "c", vec![counter(); 127]));
 }
 
 #[test]
@@ -133,6 +133,10 @@ fn names_in_rules_that_lead_nowhere() {
         (counter_named("nowhere"), Errno::Enoent),
         (Expr::FlowOffload(FlowOffload { flowtable: "nowhere".into() }), Errno::Enoent),
         (vmap("s"), Errno::Einval),
+        (
+            Expr::Lookup(Lookup { set: "s".into(), sreg: Register(2), dreg: None, inverse: false }),
+            Errno::Enodata,
+        ),
         (lookup("m"), Errno::Einval),
         (vmap("v"), Errno::Einval),
         (
@@ -150,7 +154,7 @@ fn names_in_rules_that_lead_nowhere() {
         ),
     ];
     for (expr, errno) in cases {
-        refused(setup(), rule(IP, "c", vec![counter(), expr]), errno, Blame::Expression(1));
+        refused(setup(), rule(IP, "c", vec![counter(), expr]), errno, Blame::Expression(2));
     }
 }
 
@@ -262,7 +266,7 @@ fn expressions_where_the_hook_does_not_take_them() {
     let pkttype = || Expr::MetaSet(MetaSet { key: MetaKey::PktType, sreg: Register(1) });
     let ct = || Expr::Ct(Ct { key: CtKey::State, dir: None, dreg: Register(1) });
     let whole = Some((Errno::Eopnotsupp, Blame::Whole));
-    let part = |errno| Some((errno, Blame::Expression(0)));
+    let part = |errno| Some((errno, Blame::Expression(1)));
     let cases = [
         (IP, Filter, Postrouting, reject(), whole),
         (IP, Filter, Prerouting, reject(), None),
@@ -425,7 +429,7 @@ fn dynamic_updates_need_a_set_made_for_them() {
         fixed.description.size = Some(3);
         vec![table(IP), chain(IP, "c"), add_set(dynamic), add_set(fixed)]
     };
-    let part = Blame::Expression(0);
+    let part = Blame::Expression(1);
     refused(setup(), rule(IP, "c", vec![dynset("fixed", DynsetOp::Add)]), Errno::Eopnotsupp, part);
     refused(setup(), rule(IP, "c", vec![dynset("d", DynsetOp::Update)]), Errno::Eopnotsupp, part);
     taken(setup(), rule(IP, "c", vec![dynset("d", DynsetOp::Add), verdict(Verdict::Accept)]));

@@ -353,6 +353,11 @@ impl<V: Clone> Set<V> {
         Arc::make_mut(&mut self.description).size = size;
     }
 
+    /// Whether [`Set::sweep`] may find something.
+    pub fn has_expired(&self, now: u64) -> bool {
+        self.first_expiry <= now
+    }
+
     /// Removes what has expired.
     pub fn sweep(&mut self, now: u64) {
         if self.first_expiry > now {

@@ -279,7 +279,8 @@ fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(
         if element.expires_at > latest {
             return Err(Errno::Erange);
         }
-        element.expires_at = element.expires_at.or(latest);
+        // Not in the past: it would be gone before the batch is.
+        element.expires_at = element.expires_at.or(latest).map(|at| at.max(now + 1));
         value.timeout = value.timeout.filter(|&own| own != set.timeout);
     } else if value.timeout.is_some() || element.expires_at.is_some() {
         return Err(Errno::Einval);

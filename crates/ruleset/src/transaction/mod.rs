@@ -189,8 +189,16 @@ impl Transaction {
     fn open(&mut self, family: Family, name: &str) -> Result<OpenTable<'_>, Error> {
         let found = self.working.tables.iter_mut().find(|t| t.family == family && *t.name == *name);
         let Some(table) = found else { return Err(Error::new(Errno::Enoent, Blame::Table)) };
-        let index = self.indexes.entry(table.handle).or_insert_with(|| TableIndex::new(table));
-        Ok(OpenTable { table: Arc::make_mut(table), index, batch: &mut self.batch })
+        let table = Arc::make_mut(table);
+        let now = self.batch.now;
+        let index = self.indexes.entry(table.handle).or_insert_with(|| {
+            // What has expired holds nothing any more.
+            for set in table.sets.iter_mut().filter(|s| s.elements.has_expired(now)) {
+                Arc::make_mut(set).elements.sweep(now);
+            }
+            TableIndex::new(table)
+        });
+        Ok(OpenTable { table, index, batch: &mut self.batch })
     }
 }
 

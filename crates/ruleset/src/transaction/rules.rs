@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use penstock_program::Register;
 use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup, Objref};
+use penstock_program::verify::{Sets, verify};
 
 use super::index::{by_handle, by_handle_mut, place};
 use super::reach::Reach;
@@ -55,9 +56,7 @@ impl OpenTable<'_> {
             };
             exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
         }
-        for (i, expr) in exprs.iter().enumerate() {
-            self.check_expr(expr).map_err(|errno| Error::new(errno, Blame::Expression(i)))?;
-        }
+        self.check_program(&exprs)?;
         let handle = match replaced {
             Some(handle) => handle,
             None => self.table.last_handle + 1,
@@ -120,7 +119,24 @@ impl OpenTable<'_> {
         Ok(())
     }
 
-    /// What the kernel checks when it makes an expression (`ops->init`).
+    /// What the kernel checks when it makes the expressions, one after the other (`ops->init`).
+    fn check_program(&self, exprs: &[Expr]) -> Result<(), Error> {
+        let names =
+            exprs.iter().enumerate().find_map(|(i, e)| self.check_expr(e).err().map(|errno| (i, errno)));
+        let verified = verify(exprs, self.table.family as u8, &SetsOf { open: self });
+        match (names, verified) {
+            (None, Ok(())) => Ok(()),
+            (Some((i, errno)), Err(e)) if i <= e.expression => Err(Error::new(errno, Blame::Expression(i))),
+            (Some((i, errno)), Ok(())) => Err(Error::new(errno, Blame::Expression(i))),
+            (_, Err(e)) => Err(Error {
+                errno: Errno::from_number(e.reason.errno()).unwrap_or(Errno::Einval),
+                blame: Blame::Expression(e.expression),
+                detail: Some(e.reason.to_string()),
+            }),
+        }
+    }
+
+    /// One expression, by what it names and where it may stand.
     fn check_expr(&self, expr: &Expr) -> Result<(), Errno> {
         places::available(self.table.family, expr)?;
         match expr {
@@ -304,6 +320,34 @@ impl OpenTable<'_> {
                 self.remove_chain(handle);
             }
         }
+    }
+}
+
+/// The sets of a table, as the verifier asks for them.
+struct SetsOf<'a> {
+    open: &'a OpenTable<'a>,
+}
+
+impl SetsOf<'_> {
+    fn set(&self, name: &str) -> Option<&Arc<Set>> {
+        by_handle(&self.open.table.sets, *self.open.index.sets.get(name)?)
+    }
+}
+
+impl Sets for SetsOf<'_> {
+    fn key_len(&self, set: &str) -> Option<u32> {
+        self.set(set).map(|set| set.description.key_len as u32)
+    }
+
+    fn value_len(&self, set: &str) -> Option<u32> {
+        match self.set(set)?.data? {
+            MapData::Value { len } => Some(len),
+            MapData::Verdict | MapData::Object(_) => None,
+        }
+    }
+
+    fn is_verdict_map(&self, set: &str) -> bool {
+        self.set(set).is_some_and(|set| set.data == Some(MapData::Verdict))
     }
 }
 

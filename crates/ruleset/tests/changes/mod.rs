@@ -49,7 +49,9 @@ pub fn base(family: Family, name: &str, kind: ChainType, hook: Hook) -> Change {
     base_on(family, name, kind, hook, 0, &[])
 }
 
+/// Every rule begins with [`load`].
 pub fn rule_at(family: Family, chain: &str, position: Position, exprs: Vec<Expr>) -> Change {
+    let exprs = [vec![load()], exprs].concat();
     let rule = NewRule { exprs, userdata: Arc::new([]) };
     Change::AddRule { family, table: "t".into(), chain: chain.into(), position, rule }
 }
@@ -190,6 +192,11 @@ pub fn jump_data(chain: &str) -> ElementData {
 
 pub fn value(bytes: &[u8]) -> ElementData {
     ElementData::Value(Data::new(bytes))
+}
+
+/// Fills register 1.
+pub fn load() -> Expr {
+    Expr::Payload(Payload { base: PayloadBase::Network, offset: 12, len: 4, dreg: Register(1) })
 }
 
 pub fn counter() -> Expr {
