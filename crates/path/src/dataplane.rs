@@ -135,7 +135,7 @@ impl<S: Sink> Worker<'_, S> {
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
             let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
-            self.from_device(&mut packet, to);
+            self.pass_up(&mut packet, to);
             self.state.spare.push(packet);
         }
         while let Some((packet, _)) = self.state.backlog.pop_front() {

@@ -98,11 +98,11 @@ impl Hooks {
         };
         if let Some((lists, bit)) = per_device {
             for link in net.links() {
-                if base.devices.iter().any(|d| names(d, &link.name)) {
-                    if let Some(list) = lists.get_mut(link.index as usize) {
-                        list.push(entry);
-                        self.used |= 1 << bit;
-                    }
+                if base.devices.iter().any(|d| names(d, &link.name))
+                    && let Some(list) = lists.get_mut(link.index as usize)
+                {
+                    list.push(entry);
+                    self.used |= 1 << bit;
                 }
             }
             return;

@@ -174,7 +174,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = self.mtu(to);
         if packet.network().len() <= mtu {
-            return self.to_neighbour(Protocol::Ip, packet, to);
+            return self.send_to_neighbour(Protocol::Ip, packet, to);
         }
         let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
         if df {
@@ -217,7 +217,7 @@ impl<S: Sink> Worker<'_, S> {
             self.nested(packet.meta.time, |worker, fragment| {
                 fragment.load_network(piece);
                 fragment.meta = packet.meta.clone();
-                worker.to_neighbour(protocol, fragment, to);
+                worker.send_to_neighbour(protocol, fragment, to);
             });
         }
     }
@@ -230,7 +230,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = self.mtu6(to);
         if packet.network().len() <= mtu {
-            return self.to_neighbour(Protocol::Ip6, packet, to);
+            return self.send_to_neighbour(Protocol::Ip6, packet, to);
         }
         if forwarded {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);

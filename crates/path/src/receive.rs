@@ -29,12 +29,12 @@ impl<S: Sink> Worker<'_, S> {
         if !link.up {
             return self.drop(DropReason::LinkDown, packet);
         }
-        self.from_device(packet, None);
+        self.pass_up(packet, None);
     }
 
     /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the destination that packets
     /// on the loopback device keep.
-    pub(crate) fn from_device(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<Destination>) {
         packet.meta.nftrace |= self.state.trace_all;
         for _ in 0..ROUNDS {
             if packet.untag().is_err() {
@@ -49,7 +49,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
             let Some(tag) = packet.meta.vlan else {
-                return self.to_protocol(packet, known);
+                return self.hand_over(packet, known);
             };
             let id = tag.tci & vlan::VID_MASK;
             if let Some(upper) = self.net.vlan(packet.meta.iif, tag.protocol, id) {
@@ -68,12 +68,12 @@ impl<S: Sink> Worker<'_, S> {
             // this device.
             packet.meta.vlan = None;
             if !vlan::is_tag(packet.meta.protocol) {
-                return self.to_protocol(packet, known);
+                return self.hand_over(packet, known);
             }
             if packet.untag().is_err() {
                 return self.drop(DropReason::VlanTag, packet);
             }
-            let Some(inner) = packet.meta.vlan else { return self.to_protocol(packet, known) };
+            let Some(inner) = packet.meta.vlan else { return self.hand_over(packet, known) };
             match self.net.vlan(packet.meta.iif, inner.protocol, inner.tci & vlan::VID_MASK) {
                 Some(upper) => {
                     if !self.climb(packet, upper, inner.tci) {
@@ -104,7 +104,7 @@ impl<S: Sink> Worker<'_, S> {
         true
     }
 
-    fn to_protocol(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    fn hand_over(&mut self, packet: &mut Packet, known: Option<Destination>) {
         match packet.meta.protocol {
             ethernet::IPV4 => self.ip4_receive(packet, known),
             ethernet::IPV6 => self.ip6_receive(packet, known),

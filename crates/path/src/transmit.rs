@@ -52,7 +52,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// An IP packet goes to its next hop: the link header is made from the neighbour's address.
-    pub(crate) fn to_neighbour(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
+    pub(crate) fn send_to_neighbour(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
         let Some(link) = self.net.link(to.oif) else { return self.drop(DropReason::LinkDown, packet) };
         let address = match protocol {
             Protocol::Ip => {
