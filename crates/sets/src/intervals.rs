@@ -9,6 +9,10 @@ use crate::set::InsertError;
 /// A key as a number that orders like its bytes.
 trait Word: Copy + Ord + std::fmt::Debug {
     fn from_key(key: &[u8]) -> Option<Self>;
+    /// `(self - min) >> shift`, for `self >= min`.
+    fn part(self, min: Self, shift: u32) -> usize;
+    /// Bits of `self - min` after its leading zeros; `None` for words that have no parts.
+    fn bits_above(self, min: Self) -> Option<u32>;
 }
 
 macro_rules! word {
@@ -26,6 +30,15 @@ macro_rules! word {
                     .copy_from_slice(key);
                 Some(<$type>::from_be_bytes(bytes))
             }
+
+            #[inline]
+            fn part(self, min: Self, shift: u32) -> usize {
+                (self.wrapping_sub(min) >> shift) as usize
+            }
+
+            fn bits_above(self, min: Self) -> Option<u32> {
+                Some(<$type>::BITS - self.wrapping_sub(min).leading_zeros())
+            }
         }
     };
 }
@@ -40,39 +53,91 @@ impl Word for [u8; 64] {
         bytes.get_mut(..key.len())?.copy_from_slice(key);
         Some(bytes)
     }
+
+    fn part(self, _min: Self, _shift: u32) -> usize {
+        0
+    }
+
+    fn bits_above(self, _min: Self) -> Option<u32> {
+        None
+    }
 }
 
 /// Below so many intervals, all first keys are compared without a branch.
 const LINEAR: usize = 16;
 
+/// From so many intervals on, a directory narrows the search.
+const DIRECTORY: usize = 64;
+
+/// Splits the span of all first keys into equal parts, about one for four intervals, and knows how many intervals
+/// begin before each part.
+#[derive(Clone, Debug)]
+struct Directory<K> {
+    min: K,
+    shift: u32,
+    before: Vec<u32>,
+}
+
+impl<K: Word> Directory<K> {
+    fn new(first: &[K]) -> Option<Self> {
+        let (&min, &max) = (first.first()?, first.last()?);
+        if first.len() < DIRECTORY {
+            return None;
+        }
+        let shift = max.bits_above(min)?.saturating_sub(first.len().ilog2() - 2);
+        let mut before = Vec::with_capacity(max.part(min, shift) + 2);
+        for (i, key) in first.iter().enumerate() {
+            before.resize(before.len().max(key.part(min, shift) + 1), i as u32);
+        }
+        before.push(first.len() as u32);
+        Some(Directory { min, shift, before })
+    }
+
+    /// Between how few and how many intervals begin at or before the key.
+    #[inline]
+    fn range(&self, key: K, all: usize) -> (usize, usize) {
+        if key < self.min {
+            return (0, 0);
+        }
+        match self.before.get(key.part(self.min, self.shift)..) {
+            Some(&[from, to, ..]) => (from as usize, to as usize),
+            _ => (all, all),
+        }
+    }
+}
+
 /// Both forms of the index; exactly one is in use.
 #[derive(Clone, Debug)]
 enum Sorted<K> {
     /// Sorted by first key.
-    Sealed { first: Vec<K>, last: Vec<K>, slots: Vec<u32> },
+    Sealed { first: Vec<K>, last: Vec<K>, slots: Vec<u32>, directory: Option<Directory<K>> },
     /// First key to last key and slot.
     Open(BTreeMap<K, (K, u32)>),
 }
 
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
-        Sorted::Sealed { first: Vec::new(), last: Vec::new(), slots: Vec::new() }
+        Sorted::Sealed { first: Vec::new(), last: Vec::new(), slots: Vec::new(), directory: None }
     }
 
     #[inline]
     fn lookup(&self, key: K) -> Option<u32> {
         match self {
-            Sorted::Sealed { first, last, slots } => {
+            Sorted::Sealed { first, last, slots, directory } => {
                 let after = if first.len() <= LINEAR {
                     first.iter().map(|f| usize::from(*f <= key)).sum()
                 } else {
-                    let (mut base, mut len) = (0, first.len());
+                    let (mut base, end) = match directory {
+                        Some(directory) => directory.range(key, first.len()),
+                        None => (0, first.len()),
+                    };
+                    let mut len = end - base;
                     while len > 1 {
                         let half = len / 2;
                         base += if first[base + half - 1] <= key { half } else { 0 };
                         len -= half;
                     }
-                    base + usize::from(first[base] <= key)
+                    base + if len > 0 { usize::from(first[base] <= key) } else { 0 }
                 };
                 let at = after.checked_sub(1)?;
                 if key <= last[at] { Some(slots[at]) } else { None }
@@ -86,7 +151,7 @@ impl<K: Word> Sorted<K> {
 
     fn find(&self, from: K, to: K) -> Option<u32> {
         match self {
-            Sorted::Sealed { first, last, slots } => {
+            Sorted::Sealed { first, last, slots, .. } => {
                 let at = first.binary_search(&from).ok()?;
                 (last[at] == to).then(|| slots[at])
             }
@@ -95,7 +160,7 @@ impl<K: Word> Sorted<K> {
     }
 
     fn open(&mut self) -> &mut BTreeMap<K, (K, u32)> {
-        if let Sorted::Sealed { first, last, slots } = self {
+        if let Sorted::Sealed { first, last, slots, .. } = self {
             let entries = first.iter().zip(last.iter().zip(slots.iter()));
             *self = Sorted::Open(entries.map(|(&f, (&l, &s))| (f, (l, s))).collect());
         }
@@ -132,8 +197,10 @@ impl<K: Word> Sorted<K> {
 
     fn seal(&mut self) {
         if let Sorted::Open(tree) = self {
+            let first: Vec<K> = tree.keys().copied().collect();
             *self = Sorted::Sealed {
-                first: tree.keys().copied().collect(),
+                directory: Directory::new(&first),
+                first,
                 last: tree.values().map(|v| v.0).collect(),
                 slots: tree.values().map(|v| v.1).collect(),
             };
