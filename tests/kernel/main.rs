@@ -5,7 +5,8 @@
 //!
 //! Arguments: words that a scenario's name must contain. Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
 //! 60), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
-//! shows whether a scenario is fit for comparison.
+//! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
+//! difference is one of rules.
 
 mod compare;
 mod frame;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
         .chain((seed..seed + random).map(random::scenario))
+        .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();
     let results = compare_all(scenarios);
@@ -67,6 +69,11 @@ fn main() -> ExitCode {
         results.len() - failed - skipped
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether `PENSTOCK_KERNEL` asks for this.
+fn mode(name: &str) -> bool {
+    std::env::var("PENSTOCK_KERNEL").is_ok_and(|v| v == name)
 }
 
 enum Verdict {
@@ -145,8 +152,11 @@ static SHRUNK: AtomicU32 = AtomicU32::new(0);
 
 /// What differs, and whether it is that a side refuses the scenario as a whole.
 fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)> {
-    let twice = std::env::var("PENSTOCK_KERNEL").is_ok_and(|v| v == "twice");
-    let ours = if twice { router.run(scenario, None) } else { penstock::run(scenario, &directory(scenario)) };
+    let ours = if mode("twice") {
+        router.run(scenario, None)
+    } else {
+        penstock::run(scenario, &directory(scenario))
+    };
     let kernel = router.run(scenario, ours.as_ref().ok());
     match (kernel, ours) {
         (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
