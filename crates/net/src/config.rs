@@ -378,7 +378,7 @@ impl Config {
         if let Some(b) = a.broadcast.filter(|&b| b != u32::MAX) {
             add(RouteType::Broadcast, b.into(), 32, 0);
         }
-        if prefix >> 24 != 0 && !a.secondary && (prefix != u128::from(a.local) || a.len < 32) {
+        if prefix != 0 && !a.secondary && (prefix != u128::from(a.local) || a.len < 32) {
             if !a.noprefixroute {
                 let kind = if loopback { RouteType::Local } else { RouteType::Unicast };
                 add(kind, prefix, a.len, a.metric);

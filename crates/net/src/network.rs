@@ -465,7 +465,7 @@ impl Network {
     /// What an IPv4 address is to this host (`inet_addr_type()`, `inet_dev_addr_type()`): asks the local table only,
     /// so anything unknown is unicast. With a link, only what belongs to that link counts.
     pub fn kind4(&self, address: u32, link: Option<u32>) -> RouteType {
-        if address >> 24 == 0 || address == u32::MAX {
+        if address == 0 || address == u32::MAX {
             return RouteType::Broadcast;
         }
         if address >> 28 == 0xe {

@@ -138,9 +138,7 @@ impl<S: Sink> Worker<'_, S> {
         let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
         match ipv4_options::check_received(header.options_mut(), &receive) {
             Ok(found) => {
-                if found.changed {
-                    header.fill_checksum();
-                }
+                // The checksum is made anew only when the packet is forwarded.
                 if found.srr != 0 {
                     self.drop(DropReason::SourceRoute, packet);
                     return None;
@@ -161,7 +159,8 @@ impl<S: Sink> Worker<'_, S> {
         let Some(h) = ipv4::Header::new(packet.network()) else { return Routed::MartianSource };
         let (saddr, daddr) = (u32::from(h.src()), u32::from(h.dst()));
         let iif = packet.meta.iif;
-        let zero = |a: u32| a >> 24 == 0;
+        // 0.0.0.0/8 but for its first address is unicast (ipv4_is_zeronet()).
+        let zero = |a: u32| a == 0;
         let loopback = |a: u32| a >> 24 == 127;
         if is_multicast(daddr) {
             return self.ip4_route_group(saddr, daddr, h.protocol(), iif);
@@ -223,7 +222,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     fn ip4_broadcast(&self, saddr: u32, iif: u32) -> Routed {
-        if saddr >> 24 != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
+        if saddr != 0 && self.ip4_check_source(saddr, 0, 0, 0, iif).is_none() {
             return Routed::MartianSource;
         }
         Routed::To(Destination::special(RouteType::Broadcast, true, LOOPBACK, iif))
@@ -238,7 +237,7 @@ impl<S: Sink> Worker<'_, S> {
         if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {
             return Routed::MartianSource;
         }
-        if saddr >> 24 == 0 {
+        if saddr == 0 {
             if daddr >> 8 != 0xe0_0000 && proto != protocol::IGMP {
                 return Routed::MartianSource;
             }
@@ -346,7 +345,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).
     fn ip4_forward_options(&mut self, packet: &mut Packet, options: &Compiled) {
-        if !options.rr_need_address && !options.ts_need_address {
+        if !options.rr_need_address && !options.ts_need_address && !options.changed {
             return;
         }
         let Some((saddr, daddr)) = addresses(packet) else { return };
@@ -359,9 +358,8 @@ impl<S: Sink> Worker<'_, S> {
             Err(_) => net.source4(oif, daddr, penstock_net::Scope::UNIVERSE),
         };
         let Some(mut header) = ipv4::HeaderMut::new(packet.network_mut()) else { return };
-        if ipv4_options::fill_forwarded(header.options_mut(), options, ip4(address)) {
-            header.fill_checksum();
-        }
+        ipv4_options::fill_forwarded(header.options_mut(), options, ip4(address));
+        header.fill_checksum();
     }
 
     /// Tells the sender of a shorter way, less and less often (`ip_rt_send_redirect()`).

@@ -56,7 +56,7 @@ impl<S: Sink> Worker<'_, S> {
         mark: u32,
         any_source: bool,
     ) -> Option<(Destination, u32)> {
-        let zero = |a: u32| a >> 24 == 0;
+        let zero = |a: u32| a == 0;
         if saddr != 0 {
             if saddr >> 28 == 0xe || saddr == u32::MAX || zero(saddr) {
                 return None;
