@@ -67,14 +67,13 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.duplicating {
             return;
         }
-        let mark = packet.meta.mark;
         let oif = device.unwrap_or(0);
         let six = packet.meta.protocol == ethernet::IPV6;
         let early = matches!(hook, Hook::Prerouting | Hook::Input);
         let way = match gateway {
-            IpAddr::V4(g) if !six => self.way_by(g.into(), mark, oif),
+            IpAddr::V4(g) if !six => self.way_by(g.into(), oif),
             IpAddr::V6(g) if six => {
-                let to = self.ip6_route_output(g.into(), None, mark, oif);
+                let to = self.ip6_route_output(g.into(), None, 0, oif);
                 to.map(|to| Destination { gateway: Some(gateway), ..to })
             }
             _ => None,
@@ -103,14 +102,9 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    fn way_by(&self, gateway: u32, mark: u32, oif: u32) -> Option<Destination> {
-        let flow = penstock_net::Flow4 {
-            daddr: gateway,
-            mark,
-            iif: penstock_net::LOOPBACK,
-            oif,
-            ..Default::default()
-        };
+    fn way_by(&self, gateway: u32, oif: u32) -> Option<Destination> {
+        let flow =
+            penstock_net::Flow4 { daddr: gateway, iif: penstock_net::LOOPBACK, oif, ..Default::default() };
         let hit = self.net.route4(&flow).ok()?;
         let mut to = Destination::of(&hit, 0);
         if to.local {

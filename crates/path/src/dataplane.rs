@@ -101,7 +101,6 @@ impl Dataplane {
             packet.load(bytes, link_len);
             packet.meta.time = time;
             packet.meta.nftrace = worker.state.trace_all;
-            packet.meta.packet_type = penstock_packet::PacketType::Outgoing;
             match ethernet::Header::new(bytes) {
                 Some(h) => {
                     packet.meta.protocol = h.ethertype();

@@ -103,6 +103,7 @@ impl<S: Sink> Worker<'_, S> {
             },
         };
         packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
         let Some(options) = self.ip4_options(packet, Some(&to)) else { return };
         if to.local {
             self.ip4_deliver(packet, &to);
@@ -340,7 +341,7 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         self.ip4_forward_options(packet, options);
-        self.ip4_output(packet, to, true);
+        self.ip4_output(packet, to);
     }
 
     /// Record route and timestamp options get the address of the way out (`ip_forward_options()`).
@@ -377,7 +378,7 @@ impl<S: Sink> Worker<'_, S> {
 }
 
 /// Packet priority that a type of service gives a forwarded packet (`rt_tos2priority()`).
-pub(crate) fn priority_of_tos(tos: u8) -> u32 {
+fn priority_of_tos(tos: u8) -> u32 {
     const BEST_EFFORT: u32 = 0;
     const BULK: u32 = 2;
     const INTERACTIVE_BULK: u32 = 4;

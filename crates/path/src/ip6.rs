@@ -74,6 +74,7 @@ impl<S: Sink> Worker<'_, S> {
             },
         };
         packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
         match to.kind {
             RouteType::Multicast => {
                 let joined = addresses(packet).is_some_and(|(_, group)| link.joined6(group));

@@ -8,10 +8,10 @@ use penstock_ruleset::model::ChainType;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
 
 use crate::hooks::Protocol;
+use crate::ip6;
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
-use crate::{ip4, ip6};
 
 /// What a `type route` chain looks at: if it changes, the packet is routed again (`nft_chain_route.c`).
 #[derive(PartialEq)]
@@ -120,7 +120,8 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.iif = 0;
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
-        packet.meta.packet_type = PacketType::Outgoing;
+        packet.meta.packet_type = PacketType::Host;
+        packet.meta.route = Some(to.oif);
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.nftrace |= self.state.trace_all;
         let routes_again = self.hooks.list(protocol, Hook::Output).iter().any(|e| e.kind == ChainType::Route);
@@ -135,9 +136,10 @@ impl<S: Sink> Worker<'_, S> {
             }
             packet.meta.oif = to.oif;
             packet.meta.realm = to.realm;
+            packet.meta.route = Some(to.oif);
         }
         match protocol {
-            Protocol::Ip => self.ip4_output(packet, &to, false),
+            Protocol::Ip => self.ip4_output(packet, &to),
             Protocol::Ip6 => self.ip6_output(packet, &to, false),
             Protocol::Arp => {}
         }
@@ -167,7 +169,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_output()`: postrouting, fragments, neighbour.
-    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+    pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination) {
         packet.meta.oif = to.oif;
         if !self.hook(Protocol::Ip, Hook::Postrouting, packet, Some(to)) {
             return;
@@ -179,8 +181,7 @@ impl<S: Sink> Worker<'_, S> {
         let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
         if df {
             let code = icmp::unreachable::FRAG_NEEDED;
-            let origin = Destination { local: !forwarded, ..*to };
-            self.icmp4_error(packet, Some(&origin), icmp::DEST_UNREACHABLE, code, mtu as u32);
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32);
             return self.drop(DropReason::TooBig, packet);
         }
         let mut pieces = self.bytes();
@@ -264,7 +265,6 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn host_packet(&mut self, bytes: &[u8], time: u64, packet: &mut Packet) {
         packet.load_network(bytes);
         packet.meta.time = time;
-        packet.meta.packet_type = PacketType::Outgoing;
         match bytes.first().map(|b| b >> 4) {
             Some(4) => self.host_packet4(packet),
             Some(6) => self.host_packet6(packet),
@@ -299,7 +299,6 @@ impl<S: Sink> Worker<'_, S> {
             h.set_total_len(len as u16);
             h.fill_checksum();
         }
-        packet.meta.priority = ip4::priority_of_tos(tos);
         self.local_out(Protocol::Ip, packet, to);
     }
 

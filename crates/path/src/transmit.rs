@@ -92,6 +92,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `route` is kept by packets on the loopback device.
     pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<Destination>) {
         packet.meta.oif = device;
+        packet.meta.iif = 0;
         for _ in 0..LEVELS {
             let Some(link) = self.net.link(packet.meta.oif) else {
                 return self.drop(DropReason::LinkDown, packet);
