@@ -15,6 +15,7 @@ pub mod datatype;
 pub mod diag;
 pub mod eval;
 pub mod exthdr;
+pub mod json;
 pub mod keys;
 pub mod lex;
 pub mod names;

@@ -1,0 +1,335 @@
+//! Statements.
+
+use serde_json::{Map, Value, json};
+
+use penstock_program::expr::{DynsetOp, LimitType, NatType, ObjectType, RejectType};
+
+use super::expr::Writer;
+use super::{one_or_many, tagged};
+use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
+use crate::ast::{Stmt, StmtKind};
+
+impl Writer<'_> {
+    /// One statement. Matches of several kinds and most statements are one object each.
+    pub(super) fn stmt(&self, stmt: &Stmt) -> Value {
+        match &stmt.kind {
+            StmtKind::Match(e) => self.expr(e),
+            StmtKind::Verdict(e) => self.expr(e),
+            StmtKind::Counter { packets, bytes } => {
+                if self.format.stateless {
+                    tagged("counter", Value::Null)
+                } else {
+                    json!({"counter": {"packets": packets, "bytes": bytes}})
+                }
+            }
+            StmtKind::Limit(l) => tagged("limit", limit(l)),
+            StmtKind::Quota { bytes, used, over } => tagged("quota", self.quota(*bytes, *used, *over)),
+            StmtKind::Last { set, msecs } => {
+                if !set || self.format.stateless {
+                    tagged("last", Value::Null)
+                } else {
+                    json!({"last": {"used": msecs}})
+                }
+            }
+            StmtKind::CtCount { count, over } => {
+                let mut m = Map::new();
+                m.insert("val".into(), json!(count));
+                if *over {
+                    m.insert("inv".into(), json!(true));
+                }
+                tagged("ct count", m)
+            }
+            StmtKind::ObjRef { kind, expr } => tagged(object_statement(*kind), self.expr(expr)),
+            StmtKind::Log(l) => tagged("log", self.log(l)),
+            StmtKind::Reject(r) => tagged("reject", self.reject(r)),
+            StmtKind::Nat(n) => self.nat(n),
+            StmtKind::Tproxy { family, addr, port } => {
+                let mut m = Map::new();
+                if let Some(f) = family.and_then(family_word) {
+                    m.insert("family".into(), json!(f));
+                }
+                if let Some(a) = addr {
+                    m.insert("addr".into(), self.expr(a));
+                }
+                if let Some(p) = port {
+                    m.insert("port".into(), self.expr(p));
+                }
+                tagged("tproxy", m)
+            }
+            StmtKind::Synproxy { mss, wscale, flags } => {
+                let mut m = Map::new();
+                super::object::synproxy(&mut m, *mss, *wscale, *flags);
+                tagged("synproxy", if m.is_empty() { Value::Null } else { Value::Object(m) })
+            }
+            StmtKind::Queue { expr, bypass, fanout } => {
+                let mut m = Map::new();
+                if let Some(e) = expr {
+                    m.insert("num".into(), self.expr(e));
+                }
+                let mut flags = Vec::new();
+                if *bypass {
+                    flags.push(json!("bypass"));
+                }
+                if *fanout {
+                    flags.push(json!("fanout"));
+                }
+                if !flags.is_empty() {
+                    m.insert("flags".into(), one_or_many(flags));
+                }
+                tagged("queue", if m.is_empty() { Value::Null } else { Value::Object(m) })
+            }
+            StmtKind::Notrack => tagged("notrack", Value::Null),
+            StmtKind::Dup { to, dev } => {
+                let mut m = Map::new();
+                if let Some(a) = to {
+                    m.insert("addr".into(), self.expr(a));
+                }
+                if let Some(d) = dev {
+                    m.insert("dev".into(), self.expr(d));
+                }
+                tagged("dup", m)
+            }
+            StmtKind::Fwd { dev, addr, nfproto } => {
+                let mut m = Map::new();
+                m.insert("dev".into(), self.expr(dev));
+                if let Some(a) = addr {
+                    if let Some(f) = family_word(*nfproto) {
+                        m.insert("family".into(), json!(f));
+                    }
+                    m.insert("addr".into(), self.expr(a));
+                }
+                tagged("fwd", m)
+            }
+            StmtKind::MetaSet { key, expr } => self.mangle(self.meta(*key), expr),
+            StmtKind::CtSet { key, dir, expr } => self.mangle(self.ct(*key, *dir, 0), expr),
+            StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
+                self.mangle(self.expr(target), value)
+            }
+            StmtKind::ExthdrReset { target } => tagged("reset", self.expr(target)),
+            StmtKind::SetUpdate { op, set, key, stmts } => {
+                let mut m = Map::new();
+                m.insert("op".into(), json!(update_word(*op)));
+                m.insert("elem".into(), self.expr(key));
+                m.insert("set".into(), self.expr(set));
+                if !stmts.is_empty() {
+                    m.insert("stmt".into(), stmts.iter().map(|s| self.stmt(s)).collect());
+                }
+                tagged("set", m)
+            }
+            StmtKind::MapUpdate { op, map, key, data, stmts } => {
+                let mut m = Map::new();
+                m.insert("op".into(), json!(update_word(*op)));
+                m.insert("elem".into(), self.expr(key));
+                m.insert("data".into(), self.expr(data));
+                m.insert("map".into(), self.expr(map));
+                if !stmts.is_empty() {
+                    m.insert("stmt".into(), stmts.iter().map(|s| self.stmt(s)).collect());
+                }
+                tagged("map", m)
+            }
+            StmtKind::Meter { name, size, key, stmt } => {
+                json!({"meter": {"key": self.expr(key), "stmt": self.stmt(stmt), "size": size, "name": &**name}})
+            }
+            StmtKind::FlowOffload { table } => json!({"flow": {"op": "add", "flowtable": format!("@{table}")}}),
+            StmtKind::Chain { goto, block } => {
+                let rules: Vec<Value> = block
+                    .rules
+                    .iter()
+                    .map(|r| Value::Array(r.stmts.iter().map(|s| self.stmt(s)).collect()))
+                    .collect();
+                tagged(if *goto { "goto" } else { "jump" }, json!({"rules": rules}))
+            }
+            StmtKind::Xt { target, name, .. } => {
+                json!({"xt": {"type": if *target { "target" } else { "match" }, "name": &**name}})
+            }
+        }
+    }
+
+    fn mangle(&self, key: Value, value: &crate::ast::Expr) -> Value {
+        json!({"mangle": {"key": key, "value": self.expr(value)}})
+    }
+
+    /// The quota statement: amounts in the largest unit that divides them.
+    fn quota(&self, bytes: u64, used: u64, over: bool) -> Value {
+        let (val, unit) = data_unit(bytes);
+        let mut m = Map::new();
+        m.insert("val".into(), json!(val));
+        m.insert("val_unit".into(), json!(unit));
+        if over {
+            m.insert("inv".into(), json!(true));
+        }
+        if used != 0 && !self.format.stateless {
+            let (val, unit) = data_unit(used);
+            m.insert("used".into(), json!(val));
+            m.insert("used_unit".into(), json!(unit));
+        }
+        Value::Object(m)
+    }
+
+    fn log(&self, log: &Log) -> Value {
+        let mut m = Map::new();
+        if let Some(p) = &log.prefix {
+            m.insert("prefix".into(), self.expr(p));
+        }
+        if let Some(g) = log.group {
+            m.insert("group".into(), json!(g));
+            if let Some(s) = log.snaplen {
+                m.insert("snaplen".into(), json!(s));
+            }
+            if let Some(q) = log.queue_threshold {
+                m.insert("queue-threshold".into(), json!(q));
+            }
+        }
+        // Warning is the default and not listed, as in the text form.
+        if let Some(level) = log.level.filter(|&l| l != 4) {
+            m.insert("level".into(), json!(level_word(level)));
+        }
+        const ALL: u32 = 0x2f;
+        if log.flags & ALL == ALL {
+            m.insert("flags".into(), json!("all"));
+        } else if log.flags != 0 {
+            let words = [(1, "tcp sequence"), (2, "tcp options"), (4, "ip options"), (8, "skuid"), (0x20, "ether")];
+            let list = words.iter().filter(|(bit, _)| log.flags & bit != 0).map(|(_, w)| json!(w)).collect();
+            m.insert("flags".into(), one_or_many(list));
+        }
+        if m.is_empty() { Value::Null } else { Value::Object(m) }
+    }
+
+    fn reject(&self, reject: &Reject) -> Value {
+        let word = match (reject.kind, reject.family) {
+            (Some(RejectType::TcpRst), _) => Some("tcp reset"),
+            (Some(RejectType::IcmpxUnreach), _) => (reject.code != 1).then_some("icmpx"),
+            (Some(RejectType::IcmpUnreach), 2) => (reject.code != 3).then_some("icmp"),
+            (Some(RejectType::IcmpUnreach), 10) => (reject.code != 4).then_some("icmpv6"),
+            _ => None,
+        };
+        let Some(word) = word else { return Value::Null };
+        let mut m = Map::new();
+        m.insert("type".into(), json!(word));
+        if let (Some(e), true) = (&reject.expr, word != "tcp reset") {
+            m.insert("expr".into(), self.expr(e));
+        }
+        Value::Object(m)
+    }
+
+    fn nat(&self, nat: &Nat) -> Value {
+        let word = match nat.kind {
+            NatKind::Nat(NatType::Snat) => "snat",
+            NatKind::Nat(NatType::Dnat) => "dnat",
+            NatKind::Masquerade => "masquerade",
+            NatKind::Redirect => "redirect",
+        };
+        let mut m = Map::new();
+        if let Some(a) = &nat.addr {
+            if let (true, Some(f)) = (self.family_matters, family_word(nat.family)) {
+                m.insert("family".into(), json!(f));
+            }
+            m.insert("addr".into(), self.expr(a));
+        }
+        if let Some(p) = &nat.port {
+            m.insert("port".into(), self.expr(p));
+        }
+        let words = [(4, "random"), (0x10, "fully-random"), (8, "persistent"), (0x40, "netmap")];
+        let flags: Vec<Value> =
+            words.iter().filter(|(bit, _)| nat.flags & bit != 0).map(|(_, w)| json!(w)).collect();
+        if !flags.is_empty() {
+            m.insert("flags".into(), one_or_many(flags));
+        }
+        let mut types = Vec::new();
+        if nat.interval {
+            types.push(json!("interval"));
+        }
+        if nat.prefix {
+            types.push(json!("prefix"));
+        }
+        if nat.concat {
+            types.push(json!("concat"));
+        }
+        if !types.is_empty() {
+            m.insert("type_flags".into(), one_or_many(types));
+        }
+        tagged(word, if m.is_empty() { Value::Null } else { Value::Object(m) })
+    }
+}
+
+/// A limit without its name: the same members in the statement and the object.
+pub(super) fn limit(l: &Limit) -> Map<String, Value> {
+    let mut m = Map::new();
+    let (rate, rate_unit) = match l.kind {
+        LimitType::Packets => (l.rate, "packets"),
+        LimitType::Bytes => data_unit(l.rate),
+    };
+    let (burst, burst_unit) = match l.kind {
+        LimitType::Packets => (u64::from(l.burst), "packets"),
+        LimitType::Bytes => data_unit(u64::from(l.burst)),
+    };
+    m.insert("rate".into(), json!(rate));
+    m.insert("burst".into(), json!(burst));
+    m.insert("per".into(), json!(time_word(l.unit)));
+    if l.over {
+        m.insert("inv".into(), json!(true));
+    }
+    if l.kind == LimitType::Bytes {
+        m.insert("rate_unit".into(), json!(rate_unit));
+        m.insert("burst_unit".into(), json!(burst_unit));
+    }
+    m
+}
+
+/// A number of bytes in the largest unit that divides it.
+fn data_unit(bytes: u64) -> (u64, &'static str) {
+    match bytes {
+        b if b != 0 && b % (1 << 20) == 0 => (b >> 20, "mbytes"),
+        b if b != 0 && b % (1 << 10) == 0 => (b >> 10, "kbytes"),
+        b => (b, "bytes"),
+    }
+}
+
+fn time_word(seconds: u64) -> &'static str {
+    match seconds {
+        60 => "minute",
+        3600 => "hour",
+        86400 => "day",
+        604800 => "week",
+        _ => "second",
+    }
+}
+
+fn level_word(level: u32) -> &'static str {
+    ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug", "audit"]
+        .get(level as usize)
+        .copied()
+        .unwrap_or("unknown")
+}
+
+fn family_word(nfproto: u8) -> Option<&'static str> {
+    match nfproto {
+        2 => Some("ip"),
+        10 => Some("ip6"),
+        _ => None,
+    }
+}
+
+fn update_word(op: DynsetOp) -> &'static str {
+    match op {
+        DynsetOp::Add => "add",
+        DynsetOp::Update => "update",
+        DynsetOp::Delete => "delete",
+    }
+}
+
+/// The word of a statement that refers to an object of this type.
+pub(super) fn object_statement(kind: ObjectType) -> &'static str {
+    match kind {
+        ObjectType::Counter => "counter",
+        ObjectType::Quota => "quota",
+        ObjectType::CtHelper => "ct helper",
+        ObjectType::Limit => "limit",
+        ObjectType::Connlimit => "ct count",
+        ObjectType::Tunnel => "tunnel",
+        ObjectType::CtTimeout => "ct timeout",
+        ObjectType::SecMark => "secmark",
+        ObjectType::CtExpect => "ct expectation",
+        ObjectType::Synproxy => "synproxy",
+    }
+}
