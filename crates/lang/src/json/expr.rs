@@ -64,7 +64,11 @@ impl Writer<'_> {
                 tagged("rt", m)
             }
             ExprKind::Fib { flags, result } => {
-                let list = keys::FIB_FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, w)| json!(w)).collect();
+                let list = keys::FIB_FLAGS
+                    .iter()
+                    .filter(|(bit, _)| flags & bit != 0)
+                    .map(|(_, w)| json!(w))
+                    .collect();
                 json!({"fib": {"result": keys::fib(*result).name, "flags": one_or_many(list)}})
             }
             ExprKind::Socket { key, .. } => json!({"socket": {"key": keys::socket(*key).name}}),

@@ -6,7 +6,6 @@ mod expr;
 mod object;
 mod stmt;
 
-
 use serde_json::{Map, Value};
 
 /// An object of one member, the usual form of this schema.
@@ -25,10 +24,18 @@ fn one_or_many(mut values: Vec<Value>) -> Value {
 pub fn to_text(value: &Value) -> String {
     struct Separators;
     impl serde_json::ser::Formatter for Separators {
-        fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, w: &mut W, first: bool) -> std::io::Result<()> {
+        fn begin_array_value<W: ?Sized + std::io::Write>(
+            &mut self,
+            w: &mut W,
+            first: bool,
+        ) -> std::io::Result<()> {
             if first { Ok(()) } else { w.write_all(b", ") }
         }
-        fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, w: &mut W, first: bool) -> std::io::Result<()> {
+        fn begin_object_key<W: ?Sized + std::io::Write>(
+            &mut self,
+            w: &mut W,
+            first: bool,
+        ) -> std::io::Result<()> {
             if first { Ok(()) } else { w.write_all(b", ") }
         }
         fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, w: &mut W) -> std::io::Result<()> {

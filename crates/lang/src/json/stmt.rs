@@ -130,7 +130,9 @@ impl Writer<'_> {
             StmtKind::Meter { name, size, key, stmt } => {
                 json!({"meter": {"key": self.expr(key), "stmt": self.stmt(stmt), "size": size, "name": &**name}})
             }
-            StmtKind::FlowOffload { table } => json!({"flow": {"op": "add", "flowtable": format!("@{table}")}}),
+            StmtKind::FlowOffload { table } => {
+                json!({"flow": {"op": "add", "flowtable": format!("@{table}")}})
+            }
             StmtKind::Chain { goto, block } => {
                 let rules: Vec<Value> = block
                     .rules
@@ -188,7 +190,8 @@ impl Writer<'_> {
         if log.flags & ALL == ALL {
             m.insert("flags".into(), json!("all"));
         } else if log.flags != 0 {
-            let words = [(1, "tcp sequence"), (2, "tcp options"), (4, "ip options"), (8, "skuid"), (0x20, "ether")];
+            let words =
+                [(1, "tcp sequence"), (2, "tcp options"), (4, "ip options"), (8, "skuid"), (0x20, "ether")];
             let list = words.iter().filter(|(bit, _)| log.flags & bit != 0).map(|(_, w)| json!(w)).collect();
             m.insert("flags".into(), one_or_many(list));
         }
