@@ -165,6 +165,8 @@ impl SetInfo {
 /// A chain.
 #[derive(Clone, Debug, Default)]
 pub struct ChainInfo {
+    /// Its handle; 0 if it was made in this run.
+    pub handle: u64,
     /// It has a hook.
     pub base: bool,
     /// Handles of its rules in order: those of the generation at the start of the run.
@@ -198,7 +200,7 @@ impl Cache {
             let info = cache.add_table(table.family, &table.name);
             for chain in &table.chains {
                 let rules = Arc::new(chain.rules.iter().map(|r| r.handle).collect());
-                info.chains.insert(chain.name.clone(), ChainInfo { base: chain.base.is_some(), rules });
+                info.chains.insert(chain.name.clone(), ChainInfo { handle: chain.handle, base: chain.base.is_some(), rules });
             }
             for set in &table.sets {
                 if let Some(set) = set_info(set) {

@@ -18,6 +18,7 @@ pub mod exthdr;
 pub mod json;
 pub mod keys;
 pub mod lex;
+pub mod lower;
 pub mod names;
 pub mod parse;
 pub mod proto;

@@ -120,8 +120,6 @@ pub(crate) static UNKNOWN: Proto = Proto {
 /// The headers that the matches so far imply, per base (nft's `struct proto_ctx`).
 #[derive(Clone, Debug)]
 pub(crate) struct Protocols {
-    /// Of the table.
-    pub family: Family,
     /// Where the hooks of the family start.
     pub start: (PayloadBase, &'static Proto),
     known: [Option<&'static Proto>; 5],
@@ -137,7 +135,7 @@ impl Protocols {
         let start = proto::of_family(family);
         let mut known = [None; 5];
         known[index(start.0)] = Some(start.1);
-        Protocols { family, start, known, transports: Vec::new(), stacked: Vec::new() }
+        Protocols { start, known, transports: Vec::new(), stacked: Vec::new() }
     }
 
     /// The header at a base.

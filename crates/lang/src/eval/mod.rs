@@ -11,7 +11,7 @@
 
 mod chain;
 mod cmd;
-mod context;
+pub(crate) mod context;
 mod dependency;
 mod expr;
 mod intervals;
@@ -37,6 +37,9 @@ use crate::names::Names;
 use crate::source::Loc;
 
 pub use chain::priority_number;
+pub(crate) use chain::{device_names, priority};
+pub(crate) use expr::{bitmask, prefixmask};
+pub(crate) use nat::RANGE_PROTO_SPECIFIED;
 pub use cmd::expand;
 
 use context::{Expected, Protocols};
@@ -77,6 +80,8 @@ pub struct Context<'a> {
     pub names: &'a dyn Names,
     /// Tables, chains, sets and objects known so far in this run.
     pub cache: Cache,
+    /// The time at which `expires` of elements counts, in nanoseconds of the packet clock.
+    pub now: u64,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
     /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
@@ -97,6 +102,7 @@ impl<'a> Context<'a> {
         Context {
             names,
             cache: Cache::new(generation),
+            now: 0,
             anonymous: BTreeMap::new(),
             made_dynamic: Vec::new(),
             purge: Vec::new(),

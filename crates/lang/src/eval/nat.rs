@@ -1,10 +1,10 @@
 //! NAT statements and `tproxy`: addresses and ports, alone, as ranges, from maps, or both from one map.
 
-use penstock_program::expr::{NatType, PayloadBase};
+use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::ast::stmt::{Nat, NatKind};
+use crate::ast::stmt::Nat;
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::{DataKind, Field, KeyType};
 use crate::datatype::{DataType, Type};
@@ -14,7 +14,6 @@ use crate::proto::{network, transport};
 use crate::source::Loc;
 
 /// `NF_NAT_RANGE_*`.
-pub(crate) const RANGE_MAP_IPS: u32 = 1;
 pub(crate) const RANGE_PROTO_SPECIFIED: u32 = 2;
 pub(crate) const RANGE_NETMAP: u32 = 64;
 
@@ -295,14 +294,4 @@ fn to_range(e: &mut Expr) {
     right.kind = ExprKind::Value(last);
     e.kind = ExprKind::Range { left: base.clone(), right: Box::new(right) };
     e.order = ByteOrder::Big;
-}
-
-impl NatKind {
-    /// The direction of `snat` and `dnat`.
-    pub(crate) fn nat_type(self) -> Option<NatType> {
-        match self {
-            NatKind::Nat(kind) => Some(kind),
-            NatKind::Masquerade | NatKind::Redirect => None,
-        }
-    }
 }

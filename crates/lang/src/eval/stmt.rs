@@ -10,7 +10,6 @@ use crate::ast::{Stmt, StmtKind};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
 use crate::eval::context::{Base, Expected, Protocols};
-use crate::eval::dependency::conflicting;
 use crate::eval::expr::{bitmask, constant};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
@@ -497,15 +496,6 @@ impl Eval<'_, '_> {
             10 => (Some(RejectType::IcmpUnreach), 4),
             _ => (Some(RejectType::IcmpxUnreach), 1),
         };
-    }
-
-    /// Refuses a family that conflicts with what the rule matches.
-    pub(crate) fn check_network(&mut self, family: u8, loc: Loc) -> Result {
-        let wanted = if family == 10 { &network::IP6 } else { &network::IP };
-        match self.protocols.at(PayloadBase::Network) {
-            Some(known) if *known != *wanted => error(loc, conflicting(known, wanted)),
-            _ => Ok(()),
-        }
     }
 }
 

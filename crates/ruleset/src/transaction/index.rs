@@ -60,7 +60,7 @@ pub(super) fn by_handle_mut<T: Handled + Clone>(list: &mut [Arc<T>], handle: u64
 }
 
 /// Patterns of generated names.
-const PATTERNS: [&str; 2] = ["__set%d", "__map%d"];
+const PATTERNS: [&str; 3] = ["__set%d", "__map%d", "__objmap%d"];
 
 /// The number in a name of this pattern, as `sscanf` reads it.
 fn number_in(name: &str, pattern: &str) -> Option<u32> {

@@ -1,0 +1,217 @@
+//! What `--debug=netlink` shows of changes, in the words of libnftnl 1.2.4.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use penstock_ruleset::Change;
+use penstock_ruleset::change::{NewSet, Position};
+use penstock_ruleset::model::{ElementData, ElementValue, Family};
+use penstock_sets::Element;
+
+use crate::eval::Context;
+use crate::lower::Lowered;
+
+/// `NFT_SET_*`.
+const ANONYMOUS: u32 = 1;
+const CONSTANT: u32 = 2;
+const INTERVAL: u32 = 4;
+const MAP: u32 = 8;
+const TIMEOUT: u32 = 0x10;
+const EVAL: u32 = 0x20;
+const OBJECT: u32 = 0x40;
+const CONCAT: u32 = 0x80;
+const EXPR: u32 = 0x100;
+
+/// `NFT_SET_ELEM_*`.
+const INTERVAL_END: u32 = 1;
+const CATCH_ALL: u32 = 2;
+
+/// The text for what one command was lowered to: sets with their elements, rules. Call it before the next command is
+/// evaluated, since it looks at the command's anonymous sets.
+pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
+    let mut out = String::new();
+    for l in lowered {
+        match &l.change {
+            Change::AddSet { table, set, .. } => set_text(table, set, &mut out),
+            Change::AddElements { family, table, set, elements, .. } => {
+                elements_text(*family, table, set, elements, ctx, &mut out);
+            }
+            Change::AddRule { family, table, chain, position, rule } => {
+                let _ = write!(out, "{} {table} {} ", family_word(*family), shown(chain));
+                match position {
+                    Position::Replace(handle) => {
+                        let _ = write!(out, "{handle} ");
+                    }
+                    Position::After(Some(handle)) | Position::Before(Some(handle)) => {
+                        let _ = write!(out, "{handle} ");
+                    }
+                    Position::After(None) | Position::Before(None) => {}
+                }
+                out.push('\n');
+                for expr in &rule.exprs {
+                    let _ = writeln!(out, "  [ {} ]", shown(&expr.to_string()));
+                }
+                out.push('\n');
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn family_word(family: Family) -> &'static str {
+    match family {
+        Family::Inet => "inet",
+        Family::Ip => "ip",
+        Family::Arp => "arp",
+        Family::Netdev => "netdev",
+        Family::Bridge => "bridge",
+        Family::Ip6 => "ip6",
+    }
+}
+
+/// Without the numbers that tell anonymous sets apart.
+fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("%d#") {
+        out.push_str(&rest[..at + 2]);
+        rest = rest[at + 3..].trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    out.push_str(rest);
+    out
+}
+
+fn flags(set: &NewSet) -> u32 {
+    let d = &set.description;
+    let mut flags = 0;
+    for (on, flag) in [
+        (set.anonymous, ANONYMOUS),
+        (d.constant, CONSTANT),
+        (d.interval, INTERVAL),
+        (d.timeout, TIMEOUT),
+        (d.dynamic, EVAL),
+        (d.interval && d.fields.len() > 1, CONCAT),
+        (!set.exprs.is_empty(), EXPR),
+    ] {
+        if on {
+            flags |= flag;
+        }
+    }
+    match &set.data {
+        None => {}
+        Some(penstock_ruleset::model::MapData::Object(_)) => flags |= OBJECT,
+        Some(_) => flags |= MAP,
+    }
+    flags
+}
+
+fn set_text(table: &Arc<str>, set: &NewSet, out: &mut String) {
+    let _ = write!(out, "{} {table} {:x}", shown(&set.name), flags(set));
+    if set.timeout > 0 {
+        let _ = write!(out, " timeout {}ms", set.timeout);
+    }
+    if set.gc_interval > 0 {
+        let _ = write!(out, " gc_interval {}ms", set.gc_interval);
+    }
+    if set.description.policy == penstock_sets::Policy::Memory {
+        out.push_str(" policy 1");
+    }
+    if let Some(size) = set.description.size {
+        let _ = write!(out, " size {size}");
+    }
+    out.push('\n');
+}
+
+fn words(bytes: &[u8], out: &mut String) {
+    for word in bytes.chunks(4) {
+        let mut w = [0; 4];
+        w[..word.len()].copy_from_slice(word);
+        let _ = write!(out, "{:08x} ", u32::from_le_bytes(w));
+    }
+}
+
+fn data_text(data: Option<&ElementData>, out: &mut String) {
+    match data {
+        Some(ElementData::Value(data)) => words(data.bytes(), out),
+        Some(ElementData::Verdict(verdict)) => {
+            let _ = write!(out, "{verdict} ");
+        }
+        Some(ElementData::Object(_)) | None => {}
+    }
+}
+
+/// The key after the last one of an interval; `None` if there is none.
+fn after(key: &[u8]) -> Option<Vec<u8>> {
+    let mut next = key.to_vec();
+    for byte in next.iter_mut().rev() {
+        let (sum, carry) = byte.overflowing_add(1);
+        *byte = sum;
+        if !carry {
+            return Some(next);
+        }
+    }
+    None
+}
+
+fn elements_text(
+    family: Family,
+    table: &Arc<str>,
+    set: &Arc<str>,
+    elements: &[Element<ElementValue>],
+    ctx: &Context<'_>,
+    out: &mut String,
+) {
+    let _ = writeln!(out, "{} {table} 0", shown(set));
+    let Some(info) = ctx.set(family, table, set) else { return };
+    let mut line = |key: &[u8], end: Option<&[u8]>, data: Option<&ElementData>, flags: u32, open: bool| {
+        out.push_str("\telement ");
+        words(key, out);
+        if key.is_empty() {
+            out.push(' ');
+        }
+        if let Some(end) = end {
+            out.push_str(" - ");
+            words(end, out);
+        }
+        out.push_str(" : ");
+        data_text(data, out);
+        let _ = write!(out, "{flags} [end]");
+        if open {
+            out.push_str("  userdata = { \\x01\\x04\\x01\\x00\\x00\\x00 }");
+        }
+    };
+    if info.interval && !info.key.is_concat() {
+        let mut sorted: Vec<&Element<ElementValue>> = elements.iter().collect();
+        sorted.sort_by(|a, b| a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key)));
+        let fresh = info.anonymous || info.intervals.len() <= elements.len();
+        if let Some(first) = sorted.first().filter(|e| fresh && e.key.iter().any(|b| *b != 0)) {
+            line(&vec![0; first.key.len()], None, None, INTERVAL_END, false);
+        }
+        for element in sorted {
+            if element.key.is_empty() {
+                line(&[], None, element.value.data.as_ref(), CATCH_ALL, false);
+                continue;
+            }
+            let next = after(element.key_end.as_deref().unwrap_or(&element.key));
+            line(&element.key, None, element.value.data.as_ref(), 0, next.is_none());
+            if let Some(next) = next {
+                line(&next, None, None, INTERVAL_END, false);
+            }
+        }
+    } else {
+        for element in elements {
+            if element.key.is_empty() {
+                line(&[], None, element.value.data.as_ref(), CATCH_ALL, false);
+                continue;
+            }
+            let end = match &element.key_end {
+                Some(end) => Some(&**end),
+                None if info.interval => Some(&*element.key),
+                None => None,
+            };
+            line(&element.key, end, element.value.data.as_ref(), 0, false);
+        }
+    }
+    out.push('\n');
+}

@@ -1,0 +1,308 @@
+//! Expressions to VM expressions.
+
+use penstock_program::expr::{
+    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Exthdr, Expr as Op, Fib, Hash, Immediate,
+    ImmediateData, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
+};
+use penstock_program::{Data, Register, Verdict};
+
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, UnaryOp, VerdictExpr};
+use crate::cache::{DataKind, Field};
+use crate::eval::{bitmask, prefixmask};
+use crate::eval::context::Base;
+use crate::lower::{Program, register};
+
+/// Bytes of so many bits.
+pub(crate) fn bytes_of(bits: u32) -> u32 {
+    bits.div_ceil(8)
+}
+
+/// A number as bytes of a register.
+pub(crate) fn export(value: u128, order: ByteOrder, bytes: u32) -> Vec<u8> {
+    let bytes = bytes.min(16) as usize;
+    match order {
+        ByteOrder::Big => value.to_be_bytes()[16 - bytes..].to_vec(),
+        ByteOrder::Host | ByteOrder::Invalid => value.to_le_bytes()[..bytes].to_vec(),
+    }
+}
+
+/// A constant, padded to whole words where it is a concatenation.
+pub(crate) fn constant_bytes(e: &Expr) -> Vec<u8> {
+    match &e.kind {
+        ExprKind::Value(value) => export(*value, e.order, bytes_of(e.len)),
+        ExprKind::String(text) => text.as_bytes().to_vec(),
+        ExprKind::Concat(parts) => {
+            let mut out = Vec::new();
+            for part in parts {
+                out.extend(constant_bytes(part));
+                out.resize(out.len().next_multiple_of(4), 0);
+            }
+            out
+        }
+        ExprKind::Prefix { base, .. } => constant_bytes(base),
+        _ => Vec::new(),
+    }
+}
+
+/// A verdict as the VM has it.
+pub(crate) fn verdict(v: &VerdictExpr) -> Verdict {
+    let chain = |e: &Expr| match &e.kind {
+        ExprKind::String(text) | ExprKind::Symbol { text, .. } => text.clone(),
+        _ => "".into(),
+    };
+    match v {
+        VerdictExpr::Accept => Verdict::Accept,
+        VerdictExpr::Drop => Verdict::Drop,
+        VerdictExpr::Queue => Verdict::Queue,
+        VerdictExpr::Continue => Verdict::Continue,
+        VerdictExpr::Break => Verdict::Break,
+        VerdictExpr::Return => Verdict::Return,
+        VerdictExpr::Jump(e) => Verdict::Jump(chain(e)),
+        VerdictExpr::Goto(e) => Verdict::Goto(chain(e)),
+    }
+}
+
+fn cmp_op(op: RelOp) -> CmpOp {
+    match op {
+        RelOp::Implicit | RelOp::Eq | RelOp::Neg => CmpOp::Eq,
+        RelOp::Neq => CmpOp::Neq,
+        RelOp::Lt => CmpOp::Lt,
+        RelOp::Lte => CmpOp::Lte,
+        RelOp::Gt => CmpOp::Gt,
+        RelOp::Gte => CmpOp::Gte,
+    }
+}
+
+impl Program<'_, '_> {
+    fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// Loads an expression into the register at a slot.
+    pub(crate) fn load(&mut self, e: &Expr, slot: usize) {
+        let dreg = register(slot);
+        match &e.kind {
+            ExprKind::Value(_) | ExprKind::String(_) => {
+                let data = ImmediateData::Value(constant_bytes(e).into());
+                self.push(Op::Immediate(Immediate { dreg, data }));
+            }
+            ExprKind::Concat(parts) => {
+                let mut slot = slot;
+                for part in parts {
+                    self.load(part, slot);
+                    slot += part.len.div_ceil(32) as usize;
+                }
+            }
+            ExprKind::Payload(p) => self.push(Op::Payload(Payload {
+                base: p.base,
+                offset: p.offset / 8,
+                len: bytes_of(e.len),
+                dreg,
+            })),
+            ExprKind::Exthdr(x) => {
+                let len = if x.present { 1 } else { bytes_of(e.len) };
+                self.push(Op::Exthdr(Exthdr {
+                    op: x.op,
+                    kind: x.raw_type,
+                    offset: x.offset / 8,
+                    len,
+                    present: x.present,
+                    dreg,
+                }));
+            }
+            ExprKind::Meta { key } => self.push(Op::Meta(Meta { key: *key, dreg })),
+            ExprKind::Ct { key, dir, .. } => self.push(Op::Ct(Ct { key: *key, dir: *dir, dreg })),
+            ExprKind::Rt { key } => self.push(Op::Rt(Rt { key: *key, dreg })),
+            ExprKind::Fib { flags, result } => {
+                self.push(Op::Fib(Fib { result: *result, flags: *flags, dreg }));
+            }
+            ExprKind::Socket { key, level } => {
+                self.push(Op::Socket(Socket { key: *key, level: *level, dreg }));
+            }
+            ExprKind::Osf { ttl, version } => {
+                self.push(Op::Osf(Osf { ttl: *ttl, version: *version, dreg }));
+            }
+            ExprKind::Xfrm { key, out, spnum } => {
+                self.push(Op::Xfrm(Xfrm { key: *key, out: *out, spnum: *spnum, dreg }));
+            }
+            ExprKind::Tunnel { key } => self.push(Op::Tunnel(Tunnel { key: *key, dreg })),
+            ExprKind::Numgen { mode, modulus, offset } => {
+                self.push(Op::Numgen(Numgen { mode: *mode, modulus: *modulus, offset: *offset, dreg }));
+            }
+            ExprKind::Hash { expr: None, modulus, offset, .. } => {
+                self.push(Op::Hash(Hash::Sym { modulus: *modulus, offset: *offset, dreg }));
+            }
+            ExprKind::Hash { expr: Some(expr), modulus, seed, offset } => {
+                let source = self.take(expr.len);
+                self.load(expr, source);
+                self.release(source);
+                let sreg = register(source);
+                self.push(Op::Hash(Hash::Jenkins {
+                    sreg,
+                    len: bytes_of(expr.len),
+                    seed: *seed,
+                    modulus: *modulus,
+                    offset: *offset,
+                    dreg,
+                }));
+            }
+            ExprKind::Unary { op, expr } => {
+                self.load(expr, slot);
+                let len = bytes_of(expr.len);
+                let size = match len {
+                    0..=2 => 2,
+                    3..=4 => 4,
+                    n if n.is_multiple_of(8) => 8,
+                    _ => 4,
+                };
+                let op = match op {
+                    UnaryOp::Hton => ByteorderOp::Hton,
+                    UnaryOp::Ntoh => ByteorderOp::Ntoh,
+                };
+                self.push(Op::Byteorder(Byteorder { op, sreg: dreg, dreg, len, size }));
+            }
+            ExprKind::Binop { op: BinOp::Lshift | BinOp::Rshift, left, right } => {
+                self.load(left, slot);
+                let by = right.value().unwrap_or(0) as u32;
+                let shift = match &e.kind {
+                    ExprKind::Binop { op: BinOp::Lshift, .. } => BitwiseOp::Lshift(by),
+                    _ => BitwiseOp::Rshift(by),
+                };
+                self.push(Op::Bitwise(Bitwise { sreg: dreg, dreg, len: bytes_of(e.len), op: shift }));
+            }
+            ExprKind::Binop { .. } => self.load_masked(e, slot),
+            ExprKind::Map { key, mappings } => self.load_map(key, mappings, Some(slot)),
+            ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::Verdict(_)
+            | ExprKind::Prefix { .. }
+            | ExprKind::Range { .. }
+            | ExprKind::List(_)
+            | ExprKind::Set { .. }
+            | ExprKind::SetElem(_)
+            | ExprKind::CatchAll
+            | ExprKind::Mapping { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
+        }
+    }
+
+    /// A chain of `&`, `|` and `^` is one mask and one exclusive or.
+    fn load_masked(&mut self, e: &Expr, slot: usize) {
+        let mut chain = Vec::new();
+        let mut source = e;
+        while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } = &source.kind
+        {
+            chain.push((*op, right.value().unwrap_or(0)));
+            source = left;
+        }
+        self.load(source, slot);
+        let all = bitmask(e.len);
+        let (mut mask, mut xor) = (all, 0);
+        for (op, value) in chain.into_iter().rev() {
+            let (m, x) = match op {
+                BinOp::And => (value, 0),
+                BinOp::Or => (!value & all, value),
+                _ => (all, value),
+            };
+            xor = (xor & m) ^ x;
+            mask &= m;
+        }
+        self.mask(slot, mask, xor, e.order, bytes_of(e.len));
+    }
+
+    fn mask(&mut self, slot: usize, mask: u128, xor: u128, order: ByteOrder, len: u32) {
+        let data = |v| Data::from(export(v, order, len));
+        self.push(Op::Bitwise(Bitwise {
+            sreg: register(slot),
+            dreg: register(slot),
+            len,
+            op: BitwiseOp::MaskXor { mask: data(mask), xor: data(xor) },
+        }));
+    }
+
+    /// Looks a key up; what the map holds goes to the slot, or decides (`None`).
+    pub(crate) fn load_map(&mut self, key: &Expr, mappings: &Expr, slot: Option<usize>) {
+        let ExprKind::SetRef { set } = &mappings.kind else { return };
+        let source = match slot {
+            Some(slot) => slot,
+            None => self.take(key.len),
+        };
+        self.load(key, source);
+        if slot.is_none() {
+            self.release(source);
+        }
+        let verdict = self.set(set).is_some_and(|s| s.data == Some(DataKind::Verdict));
+        let dreg = match slot {
+            Some(slot) if !verdict => register(slot),
+            _ => Register::VERDICT,
+        };
+        self.push(Op::Lookup(Lookup { set: set.clone(), sreg: register(source), dreg: Some(dreg), inverse: false }));
+    }
+
+    /// A match.
+    pub(crate) fn relational(&mut self, op: RelOp, left: &Expr, right: &Expr) {
+        let slot = self.take(left.len);
+        match &right.kind {
+            ExprKind::SetRef { set } => {
+                self.load(left, slot);
+                let inverse = op == RelOp::Neq;
+                self.push(Op::Lookup(Lookup { set: set.clone(), sreg: register(slot), dreg: None, inverse }));
+            }
+            ExprKind::Range { left: from, right: to } => {
+                self.load(left, slot);
+                let (from, to) = (Data::from(constant_bytes(from)), Data::from(constant_bytes(to)));
+                let sreg = register(slot);
+                if op == RelOp::Neq {
+                    self.push(Op::Range(Range { op: CmpOp::Neq, sreg, from, to }));
+                } else {
+                    self.push(Op::Cmp(Cmp { op: CmpOp::Gte, sreg, data: from }));
+                    self.push(Op::Cmp(Cmp { op: CmpOp::Lte, sreg, data: to }));
+                }
+            }
+            ExprKind::Prefix { base, len } => self.prefix(op, left, right, base, *len, slot),
+            _ if op == RelOp::Neg || op == RelOp::Implicit && right.base() == Base::Bitmask => {
+                self.load(left, slot);
+                let len = bytes_of(left.len);
+                self.mask(slot, right.value().unwrap_or(0), 0, left.order, len);
+                let op = if op == RelOp::Neg { CmpOp::Eq } else { CmpOp::Neq };
+                let data = vec![0; len as usize].into();
+                self.push(Op::Cmp(Cmp { op, sreg: register(slot), data }));
+            }
+            _ => {
+                self.load(left, slot);
+                let data = constant_bytes(right).into();
+                self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data }));
+            }
+        }
+        self.release(slot);
+    }
+
+    /// A prefix that ends on a byte is a shorter comparison, others are masked.
+    fn prefix(&mut self, op: RelOp, left: &Expr, right: &Expr, base: &Expr, prefix: u32, slot: usize) {
+        let string = right.base() == Base::String;
+        let masked = !string && (right.order == ByteOrder::Host || prefix == 0 || !prefix.is_multiple_of(8));
+        let mut data = constant_bytes(base);
+        if masked {
+            self.load(left, slot);
+            self.mask(slot, prefixmask(right.len, prefix), 0, right.order, bytes_of(right.len));
+        } else {
+            data.truncate(bytes_of(prefix) as usize);
+            match &left.kind {
+                ExprKind::Payload(_) => {
+                    let mut shorter = left.clone();
+                    shorter.len = prefix;
+                    self.load(&shorter, slot);
+                }
+                _ => self.load(left, slot),
+            }
+        }
+        self.push(Op::Cmp(Cmp { op: cmp_op(op), sreg: register(slot), data: data.into() }));
+    }
+}
+
+/// A constant as one field of a key, in the key's byte order.
+pub(crate) fn field_bytes(value: u128, field: &Field) -> Vec<u8> {
+    export(value, field.order, bytes_of(field.len))
+}

@@ -1,0 +1,126 @@
+//! Linearization: evaluated commands to the changes that the ruleset takes (nft's `netlink_linearize.c` and `mnl.c`).
+//!
+//! - [`expr`], [`stmt`], [`nat`]: rules to VM programs;
+//! - [`set`]: sets, maps, elements;
+//! - [`cmd`]: commands to [`Change`]s;
+//! - [`debug`]: what `--debug=netlink` shows of them.
+
+mod cmd;
+pub mod debug;
+mod expr;
+mod nat;
+mod set;
+mod stmt;
+mod typeof_text;
+
+use std::sync::Arc;
+
+use penstock_program::Register;
+use penstock_program::expr::Expr as Op;
+use penstock_ruleset::model::Family;
+use penstock_ruleset::{Blame, Change};
+
+use crate::cache::SetInfo;
+use crate::eval::Context;
+use crate::source::Loc;
+
+pub use cmd::{elements_of, lower, states_of};
+
+/// Where what a change consists of was written, so that a refusal points at the right word.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Places {
+    /// The command.
+    pub whole: Loc,
+    pub table: Option<Loc>,
+    pub chain: Option<Loc>,
+    pub handle: Option<Loc>,
+    pub position: Option<Loc>,
+    pub set: Option<Loc>,
+    pub object: Option<Loc>,
+    pub flowtable: Option<Loc>,
+    pub hook: Option<Loc>,
+    pub kind: Option<Loc>,
+    pub policy: Option<Loc>,
+    /// By number of the element in the change.
+    pub elements: Vec<Loc>,
+    /// By number of the VM expression: the statement it came from.
+    pub expressions: Vec<Loc>,
+}
+
+impl Places {
+    /// The place to blame; the whole command where the part was not written.
+    pub fn loc(&self, blame: &Blame) -> Loc {
+        let found = match blame {
+            Blame::Whole => None,
+            Blame::Table => self.table,
+            Blame::Chain => self.chain,
+            Blame::Handle => self.handle,
+            Blame::Position => self.position,
+            Blame::Set => self.set,
+            Blame::Object => self.object,
+            Blame::Flowtable => self.flowtable,
+            Blame::Hook => self.hook,
+            Blame::Type => self.kind.or(self.hook),
+            Blame::Policy => self.policy,
+            Blame::Element(n) => self.elements.get(*n).copied(),
+            Blame::Expression(n) => self.expressions.get(*n).copied(),
+        };
+        found.unwrap_or(self.whole)
+    }
+}
+
+/// A change and where it came from.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// What the ruleset is asked for.
+    pub change: Change,
+    /// Where its parts were written.
+    pub places: Places,
+}
+
+/// Program text in the making: registers are handed out from the first 32-bit slot up, and given back in reverse.
+pub(crate) struct Program<'c, 'a> {
+    pub ctx: &'c Context<'a>,
+    pub family: Family,
+    pub table: Arc<str>,
+    /// First free slot.
+    next: usize,
+    pub ops: Vec<Op>,
+    /// Implicit chains that the rule brings along.
+    pub chains: Vec<Lowered>,
+    /// Numbers of implicit chains.
+    pub chain_id: u32,
+}
+
+impl<'c, 'a> Program<'c, 'a> {
+    pub fn new(ctx: &'c Context<'a>, family: Family, table: Arc<str>) -> Self {
+        Program { ctx, family, table, next: 0, ops: Vec::new(), chains: Vec::new(), chain_id: 0 }
+    }
+
+    /// The next free registers for so many bits.
+    fn take(&mut self, bits: u32) -> usize {
+        let slot = self.next;
+        self.next += bits.div_ceil(32).max(1) as usize;
+        slot
+    }
+
+    /// Takes a whole 16-byte register.
+    fn take_wide(&mut self) -> usize {
+        self.take(128)
+    }
+
+    /// Gives back all registers from this slot on.
+    fn release(&mut self, slot: usize) {
+        self.next = slot;
+    }
+
+    fn set(&self, name: &str) -> Option<Arc<SetInfo>> {
+        self.ctx.set(self.family, &self.table, name)
+    }
+}
+
+/// The register that starts at a slot.
+fn register(slot: usize) -> Register {
+    Register::from_slot(slot)
+}

@@ -1,0 +1,310 @@
+//! Sets, maps and elements.
+
+use std::sync::Arc;
+
+use penstock_program::Data;
+use penstock_program::expr::Expr as Op;
+use penstock_ruleset::change::{Mode, NewSet};
+use penstock_ruleset::model::{ElementData, ElementValue, Family, MapData};
+use penstock_ruleset::Change;
+use penstock_sets::{Description, Element, Policy};
+
+use crate::ast::expr::{Expr, ExprKind, SetElem};
+use crate::cache::{DataKind, Field, KeyType, SetInfo};
+use crate::eval::bitmask;
+use crate::eval::context::Base;
+use crate::eval::{AnonymousSet, Context};
+use crate::lower::expr::{bytes_of, export, field_bytes, verdict};
+use crate::lower::{Lowered, Places, Program};
+use crate::source::Loc;
+use crate::userdata::{self, SetUserData};
+
+/// Nanoseconds per millisecond.
+const MILLISECOND: u64 = 1_000_000;
+
+/// What the kernel and the choice of a backend need of a key.
+pub(crate) fn description(info: &SetInfo) -> Description {
+    let key = &info.key;
+    let fields = if key.is_concat() {
+        key.fields.iter().map(|f| bytes_of(f.len) as u8).collect()
+    } else {
+        Vec::new()
+    };
+    Description {
+        key_len: bytes_of(key.len()) as usize,
+        fields,
+        interval: info.interval,
+        map: info.is_map(),
+        timeout: info.timeout,
+        dynamic: info.dynamic,
+        constant: false,
+        size: None,
+        policy: Policy::Performance,
+    }
+}
+
+/// What the map gives, as the ruleset has it.
+pub(crate) fn map_data(info: &SetInfo) -> Option<MapData> {
+    Some(match info.data.as_ref()? {
+        DataKind::Verdict => MapData::Verdict,
+        DataKind::Object(kind) => MapData::Object(*kind),
+        DataKind::Value { ty, interval } => {
+            let len = bytes_of(ty.len());
+            MapData::Value { len: if *interval { len.next_multiple_of(4) * 2 } else { len } }
+        }
+    })
+}
+
+/// `NFTA_SET_DATA_TYPE`.
+pub(crate) fn data_type(info: &SetInfo) -> u32 {
+    match &info.data {
+        Some(DataKind::Value { ty, .. }) => ty.dtype.id(),
+        Some(DataKind::Verdict) => u32::MAX - 0xff,
+        Some(DataKind::Object(_)) | None => 0,
+    }
+}
+
+/// Userdata with the types of key and data.
+pub(crate) fn set_userdata(info: &SetInfo) -> SetUserData {
+    let (data, data_interval) = match &info.data {
+        Some(DataKind::Value { ty, interval }) => (ty.fields.to_vec(), *interval),
+        _ => (Vec::new(), false),
+    };
+    SetUserData {
+        key: info.key.fields.to_vec(),
+        data,
+        data_interval,
+        auto_merge: info.auto_merge && !info.anonymous,
+        ..SetUserData::default()
+    }
+}
+
+/// Declaration and elements of an anonymous set.
+pub(crate) fn anonymous(
+    set: &AnonymousSet,
+    ctx: &Context<'_>,
+    family: Family,
+    table: &Arc<str>,
+    table_loc: Option<Loc>,
+) -> Vec<Lowered> {
+    let info = &set.info;
+    let mut elements = Vec::new();
+    let mut locs = Vec::new();
+    if let Some(Expr { kind: ExprKind::Set { elements: list, .. }, .. }) = &set.elements {
+        elements.reserve(list.len());
+        let mut program = Program::new(ctx, family, table.clone());
+        for element in list {
+            elements.push(lower_element(element, info, ctx, &mut program));
+            locs.push(element_loc(element));
+        }
+    }
+    let mut description = description(info);
+    description.constant = set.constant;
+    description.size = match set.size {
+        Some(size) => Some(size),
+        None if set.elements.is_some() => Some(element_count(info, &elements)),
+        None => None,
+    };
+    let name: Arc<str> = match info.name.rsplit_once('#') {
+        Some((pattern, _)) => pattern.into(),
+        None => info.name.clone(),
+    };
+    let places = Places { whole: set.loc, table: table_loc, set: Some(set.loc), ..Places::default() };
+    let mut out = vec![Lowered {
+        change: Change::AddSet {
+            family,
+            table: table.clone(),
+            mode: Mode::Create,
+            set: NewSet {
+                name,
+                id: set.id,
+                anonymous: true,
+                key_type: info.key.dtype.id(),
+                data_type: data_type(info),
+                data: map_data(info),
+                description,
+                timeout: 0,
+                gc_interval: 0,
+                exprs: Vec::new(),
+                userdata: set_userdata(info).encode(),
+            },
+        },
+        places: places.clone(),
+    }];
+    if !elements.is_empty() {
+        out.push(Lowered {
+            change: Change::AddElements {
+                family,
+                table: table.clone(),
+                set: info.name.clone(),
+                mode: Mode::Add,
+                elements,
+            },
+            places: Places { elements: locs, ..places },
+        });
+    }
+    out
+}
+
+/// How many elements the kernel would hold: both ends of an interval count where it keeps them apart.
+fn element_count(info: &SetInfo, elements: &[Element<ElementValue>]) -> u32 {
+    if !info.interval || info.key.is_concat() {
+        return elements.len() as u32;
+    }
+    let last = vec![0xff; bytes_of(info.key.len()) as usize];
+    let mut count = 0;
+    let mut first = true;
+    let mut lowest: Option<&[u8]> = None;
+    for element in elements {
+        count += 1;
+        if element.key.is_empty() {
+            continue;
+        }
+        first = false;
+        if element.key_end.as_deref().unwrap_or(&element.key) != last.as_slice() {
+            count += 1;
+        }
+        if lowest.is_none_or(|l| *element.key < *l) {
+            lowest = Some(&element.key);
+        }
+    }
+    if !first && lowest.is_some_and(|l| l.iter().any(|b| *b != 0)) {
+        count += 1;
+    }
+    count
+}
+
+/// Where an element's key was written.
+pub(crate) fn element_loc(element: &Expr) -> Loc {
+    match &element.kind {
+        ExprKind::SetElem(elem) => elem.key.loc,
+        ExprKind::Mapping { left, .. } => element_loc(left),
+        _ => element.loc,
+    }
+}
+
+/// An element: its key or interval of keys, data, and what stands beside them.
+pub(crate) fn lower_element(
+    element: &Expr,
+    info: &SetInfo,
+    ctx: &Context<'_>,
+    program: &mut Program<'_, '_>,
+) -> Element<ElementValue> {
+    let (left, right) = match &element.kind {
+        ExprKind::Mapping { left, right } => (&**left, Some(&**right)),
+        _ => (element, None),
+    };
+    let (key, elem): (&Expr, Option<&SetElem>) = match &left.kind {
+        ExprKind::SetElem(elem) => (&elem.key, Some(elem)),
+        _ => (left, None),
+    };
+    let (key, key_end) = key_bytes(key, &info.key);
+    let mut value = ElementValue { data: right.and_then(|r| lower_data(r, info)), ..ElementValue::default() };
+    let mut expires_at = None;
+    if let Some(elem) = elem {
+        if !elem.stmts.is_empty() {
+            value.exprs = program.stateful(&elem.stmts);
+        }
+        value.timeout = elem.timeout;
+        expires_at = elem.expires.map(|ms| ctx.now.saturating_add(ms.saturating_mul(MILLISECOND)));
+        if let Some(comment) = &elem.comment {
+            value.userdata = Some(userdata::with_comment(Some(comment)));
+        }
+    }
+    Element { key, key_end, value, expires_at }
+}
+
+/// First and last value of a constant, range or prefix, as numbers of its own byte order.
+fn ends(e: &Expr) -> (u128, Option<u128>) {
+    match &e.kind {
+        ExprKind::Value(value) => (*value, None),
+        ExprKind::Range { left, right } => (left.value().unwrap_or(0), Some(right.value().unwrap_or(0))),
+        ExprKind::Prefix { base, len } => {
+            let from = base.value().unwrap_or(0);
+            let rest = if e.base() == Base::String {
+                // Text has its first byte lowest.
+                from | !bitmask(*len) & bitmask(128)
+            } else {
+                from | bitmask(e.len.saturating_sub(*len))
+            };
+            (from, Some(rest))
+        }
+        _ => (0, None),
+    }
+}
+
+type Key = Box<[u8]>;
+
+fn key_bytes(key: &Expr, ty: &KeyType) -> (Key, Option<Key>) {
+    match &key.kind {
+        ExprKind::CatchAll => (Box::default(), None),
+        ExprKind::Concat(parts) => {
+            let (from, to, interval) = concat_bytes(parts, &ty.fields);
+            (from.into(), interval.then(|| to.into()))
+        }
+        ExprKind::String(text) => (text.as_bytes().into(), None),
+        _ => {
+            let fallback = Field::of(key);
+            let field = ty.fields.first().unwrap_or(&fallback);
+            let (from, to) = ends(key);
+            let end = to.filter(|to| *to != from).map(|to| field_bytes(to, field).into());
+            (field_bytes(from, field).into(), end)
+        }
+    }
+}
+
+/// Both ends of a concatenation, field by field, padded to words.
+fn concat_bytes(parts: &[Expr], fields: &[Field]) -> (Vec<u8>, Vec<u8>, bool) {
+    let (mut from, mut to, mut interval) = (Vec::new(), Vec::new(), false);
+    for (i, part) in parts.iter().enumerate() {
+        let fallback = Field::of(part);
+        let field = fields.get(i).unwrap_or(&fallback);
+        let (first, last) = ends(part);
+        interval |= last.is_some();
+        from.extend(export(first, field.order, bytes_of(field.len)));
+        to.extend(export(last.unwrap_or(first), field.order, bytes_of(field.len)));
+        from.resize(from.len().next_multiple_of(4), 0);
+        to.resize(to.len().next_multiple_of(4), 0);
+    }
+    (from, to, interval)
+}
+
+fn lower_data(e: &Expr, info: &SetInfo) -> Option<ElementData> {
+    match &e.kind {
+        ExprKind::Verdict(v) => Some(ElementData::Verdict(verdict(v))),
+        _ => match info.data.as_ref()? {
+            DataKind::Object(_) => match &e.kind {
+                ExprKind::String(name) | ExprKind::Symbol { text: name, .. } => {
+                    Some(ElementData::Object(name.clone()))
+                }
+                _ => None,
+            },
+            DataKind::Verdict => None,
+            DataKind::Value { ty, interval } => {
+                let (mut from, mut to) = match &e.kind {
+                    ExprKind::Concat(parts) => {
+                        let (from, to, _) = concat_bytes(parts, &ty.fields);
+                        (from, to)
+                    }
+                    _ => {
+                        let fallback = Field::of(e);
+                        let field = ty.fields.first().unwrap_or(&fallback);
+                        let (from, to) = ends(e);
+                        (field_bytes(from, field), field_bytes(to.unwrap_or(from), field))
+                    }
+                };
+                if *interval {
+                    from.resize(from.len().next_multiple_of(4), 0);
+                    to.resize(to.len().next_multiple_of(4), 0);
+                    from.append(&mut to);
+                }
+                Some(ElementData::Value(Data::from(from)))
+            }
+        },
+    }
+}
+
+/// Stateful statements that each element gets a copy of.
+pub(crate) fn templates(stmts: &[crate::ast::Stmt], program: &mut Program<'_, '_>) -> Vec<Op> {
+    program.stateful(stmts)
+}
