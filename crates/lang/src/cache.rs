@@ -200,7 +200,10 @@ impl Cache {
             let info = cache.add_table(table.family, &table.name);
             for chain in &table.chains {
                 let rules = Arc::new(chain.rules.iter().map(|r| r.handle).collect());
-                info.chains.insert(chain.name.clone(), ChainInfo { handle: chain.handle, base: chain.base.is_some(), rules });
+                info.chains.insert(
+                    chain.name.clone(),
+                    ChainInfo { handle: chain.handle, base: chain.base.is_some(), rules },
+                );
             }
             for set in &table.sets {
                 if let Some(set) = set_info(set) {

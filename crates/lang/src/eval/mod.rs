@@ -38,9 +38,9 @@ use crate::source::Loc;
 
 pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
+pub use cmd::expand;
 pub(crate) use expr::{bitmask, prefixmask};
 pub(crate) use nat::RANGE_PROTO_SPECIFIED;
-pub use cmd::expand;
 
 use context::{Expected, Protocols};
 

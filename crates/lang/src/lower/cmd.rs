@@ -174,10 +174,8 @@ impl Lowering<'_, '_> {
                 devices,
             }
         });
-        let policy_accept = block
-            .policy
-            .as_ref()
-            .map(|p| matches!(p.kind, ExprKind::Verdict(VerdictExpr::Accept)));
+        let policy_accept =
+            block.policy.as_ref().map(|p| matches!(p.kind, ExprKind::Verdict(VerdictExpr::Accept)));
         let mut lowered = self.one(Change::AddChain {
             family: self.family,
             table: self.table.clone(),
@@ -291,7 +289,13 @@ impl Lowering<'_, '_> {
         }
         let (elements, locs) = lower_elements(elements, &info, self.ctx, self.family, &self.table);
         out.push(Lowered {
-            change: Change::AddElements { family: self.family, table: self.table.clone(), set, mode, elements },
+            change: Change::AddElements {
+                family: self.family,
+                table: self.table.clone(),
+                set,
+                mode,
+                elements,
+            },
             places: Places { elements: locs, ..self.places.clone() },
         });
         out
@@ -308,9 +312,10 @@ impl Lowering<'_, '_> {
     }
 
     fn add_flowtable(&self, block: &FlowtableBlock, mode: Mode) -> Vec<Lowered> {
-        let hook = block.hook.zip(block.priority.as_ref()).map(|(hook, spec)| {
-            (hook, priority(spec, Family::Netdev, hook).unwrap_or(0))
-        });
+        let hook = block
+            .hook
+            .zip(block.priority.as_ref())
+            .map(|(hook, spec)| (hook, priority(spec, Family::Netdev, hook).unwrap_or(0)));
         self.one(Change::AddFlowtable {
             family: self.family,
             table: self.table.clone(),
@@ -336,11 +341,9 @@ impl Lowering<'_, '_> {
             ObjKind::Ruleset => {
                 self.one(Change::DeleteTable { family: self.target.family, key: None, destroy })
             }
-            ObjKind::Table | ObjKind::Tables => self.one(Change::DeleteTable {
-                family: Some(family),
-                key: Some(self.key(table)),
-                destroy,
-            }),
+            ObjKind::Table | ObjKind::Tables => {
+                self.one(Change::DeleteTable { family: Some(family), key: Some(self.key(table)), destroy })
+            }
             ObjKind::Chain | ObjKind::Chains => self.one(Change::DeleteChain {
                 family,
                 table,
@@ -356,7 +359,12 @@ impl Lowering<'_, '_> {
                 destroy,
             }),
             ObjKind::Elements => self.delete_elements(elements, destroy),
-            ObjKind::Set | ObjKind::Sets | ObjKind::Map | ObjKind::Maps | ObjKind::Meter | ObjKind::Meters => {
+            ObjKind::Set
+            | ObjKind::Sets
+            | ObjKind::Map
+            | ObjKind::Maps
+            | ObjKind::Meter
+            | ObjKind::Meters => {
                 self.one(Change::DeleteSet { family, table, key: self.key(self.name()), destroy })
             }
             ObjKind::Flowtable | ObjKind::Flowtables => self.one(Change::DeleteFlowtable {

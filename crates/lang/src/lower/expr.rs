@@ -1,15 +1,15 @@
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Exthdr, Expr as Op, Fib, Hash, Immediate,
+    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib, Hash, Immediate,
     ImmediateData, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
 
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, UnaryOp, VerdictExpr};
 use crate::cache::{DataKind, Field};
-use crate::eval::{bitmask, prefixmask};
 use crate::eval::context::Base;
+use crate::eval::{bitmask, prefixmask};
 use crate::lower::{Program, register};
 
 /// Bytes of so many bits.
@@ -192,7 +192,8 @@ impl Program<'_, '_> {
     fn load_masked(&mut self, e: &Expr, slot: usize) {
         let mut chain = Vec::new();
         let mut source = e;
-        while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } = &source.kind
+        while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } =
+            &source.kind
         {
             chain.push((*op, right.value().unwrap_or(0)));
             source = left;
@@ -238,7 +239,12 @@ impl Program<'_, '_> {
             Some(slot) if !verdict => register(slot),
             _ => Register::VERDICT,
         };
-        self.push(Op::Lookup(Lookup { set: set.clone(), sreg: register(source), dreg: Some(dreg), inverse: false }));
+        self.push(Op::Lookup(Lookup {
+            set: set.clone(),
+            sreg: register(source),
+            dreg: Some(dreg),
+            inverse: false,
+        }));
     }
 
     /// A match.

@@ -53,15 +53,9 @@ impl Program<'_, '_> {
         }
         self.release(base);
         self.ops.push(match nat.kind {
-            NatKind::Nat(kind) => Op::Nat(NatOp {
-                kind,
-                family: nat.family,
-                addr_min,
-                addr_max,
-                proto_min,
-                proto_max,
-                flags,
-            }),
+            NatKind::Nat(kind) => {
+                Op::Nat(NatOp { kind, family: nat.family, addr_min, addr_max, proto_min, proto_max, flags })
+            }
             NatKind::Masquerade => Op::Masq(Masq { proto_min, proto_max, flags }),
             NatKind::Redirect => Op::Redir(Redir { proto_min, proto_max, flags }),
         });

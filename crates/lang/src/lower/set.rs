@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use penstock_program::Data;
 use penstock_program::expr::Expr as Op;
+use penstock_ruleset::Change;
 use penstock_ruleset::change::{Mode, NewSet};
 use penstock_ruleset::model::{ElementData, ElementValue, Family, MapData};
-use penstock_ruleset::Change;
 use penstock_sets::{Description, Element, Policy};
 
 use crate::ast::expr::{Expr, ExprKind, SetElem};
@@ -25,11 +25,8 @@ const MILLISECOND: u64 = 1_000_000;
 /// What the kernel and the choice of a backend need of a key.
 pub(crate) fn description(info: &SetInfo) -> Description {
     let key = &info.key;
-    let fields = if key.is_concat() {
-        key.fields.iter().map(|f| bytes_of(f.len) as u8).collect()
-    } else {
-        Vec::new()
-    };
+    let fields =
+        if key.is_concat() { key.fields.iter().map(|f| bytes_of(f.len) as u8).collect() } else { Vec::new() };
     Description {
         key_len: bytes_of(key.len()) as usize,
         fields,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{
-    Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet, FlowOffload, Fwd, Immediate,
-    ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet, Queue, Quota, Reject, RejectType, Synproxy, Tproxy,
-    Xt,
+    Connlimit, Counter, CtSet, Dup, Dynset, DynsetOp, Expr as Op, ExthdrReset, ExthdrSet, FlowOffload, Fwd,
+    Immediate, ImmediateData, Last, Limit, Log, MetaSet, Objref, PayloadSet, Queue, Quota, Reject,
+    RejectType, Synproxy, Tproxy, Xt,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Change;
@@ -67,7 +67,12 @@ impl Program<'_, '_> {
                 over: l.over,
             })),
             StmtKind::Quota { bytes, used, over } => {
-                self.ops.push(Op::Quota(Quota { bytes: *bytes, consumed: *used, over: *over, depleted: false }));
+                self.ops.push(Op::Quota(Quota {
+                    bytes: *bytes,
+                    consumed: *used,
+                    over: *over,
+                    depleted: false,
+                }));
             }
             StmtKind::Last { set, msecs } => self.ops.push(Op::Last(Last { set: *set, msecs: *msecs })),
             StmtKind::CtCount { count, over } => {
@@ -200,7 +205,9 @@ impl Program<'_, '_> {
                 }
             }
             StmtKind::SetUpdate { op, set, key, stmts } => self.update(*op, set, key, None, stmts),
-            StmtKind::MapUpdate { op, map, key, data, stmts } => self.update(*op, map, key, Some(data), stmts),
+            StmtKind::MapUpdate { op, map, key, data, stmts } => {
+                self.update(*op, map, key, Some(data), stmts)
+            }
             StmtKind::Meter { name, key, stmt, .. } => {
                 let op = match &key.kind {
                     ExprKind::SetElem(elem) if elem.timeout.is_some_and(|t| t > 0) => DynsetOp::Update,
@@ -288,7 +295,8 @@ impl Program<'_, '_> {
     /// `jump { … }`: a chain of its own, its rules, and the verdict that leads there.
     fn implicit_chain(&mut self, goto: bool, block: &RuleBlock, loc: Loc) {
         self.chain_id += 1;
-        let name: Arc<str> = format!("__chain%d#{}", u64::from(loc.start) << 8 | u64::from(self.chain_id)).into();
+        let name: Arc<str> =
+            format!("__chain%d#{}", u64::from(loc.start) << 8 | u64::from(self.chain_id)).into();
         let places = Places { whole: loc, ..Places::default() };
         self.chains.push(Lowered {
             change: Change::AddChain {
