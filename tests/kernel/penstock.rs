@@ -5,7 +5,7 @@ use std::process::Command;
 
 use penstock_io::Capture;
 
-use crate::scenario::{Outcome, Scenario, devices};
+use crate::scenario::{Outcome, Scenario, devices, without_delivery};
 
 /// Runs a scenario in `directory`, which is left as it was used.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
@@ -29,7 +29,7 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
         return Err(format!("penstock run, {}:\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
     let mut outcome =
-        Outcome { listing: String::from_utf8_lossy(&output.stdout).into_owned(), ..Outcome::default() };
+        Outcome { listing: without_delivery(&String::from_utf8_lossy(&output.stdout)), ..Outcome::default() };
     for device in devices(&scenario.net) {
         let frames = read(&written.join(format!("{device}.pcap")))?;
         outcome.sent.insert(device, frames);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
-use crate::scenario::{Outcome, Scenario, devices};
+use crate::scenario::{Outcome, Scenario, devices, without_delivery};
 use crate::sockets::{Host, Log, Wire};
 
 /// nflog group of the harness.
@@ -184,7 +184,7 @@ impl Router {
     pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
-        run("nft", &["-f", "-"], &format!("flush ruleset\n{}\n{DELIVERY}", scenario.rules))?;
+        run("nft", &["-f", "-"], &format!("flush ruleset\n{}\n{DELIVERY}", scenario.all_rules()))?;
         self.collect(&mut Outcome::default()).map_err(e)?;
         for (source, bytes) in &scenario.frames {
             match source.strip_prefix("host") {
@@ -236,19 +236,4 @@ impl Router {
         }
         self.log.receive(&mut outcome.delivered)
     }
-}
-
-/// Takes the harness's own tables out of a listing.
-fn without_delivery(listing: &str) -> String {
-    let mut inside = false;
-    let mut kept = String::new();
-    for line in listing.lines() {
-        inside |= line.ends_with("penstock-delivery {");
-        if !inside {
-            kept.push_str(line);
-            kept.push('\n');
-        }
-        inside &= line != "}";
-    }
-    kept
 }

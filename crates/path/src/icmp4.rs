@@ -2,9 +2,10 @@
 
 use penstock_net::RouteType;
 use penstock_packet::{Packet, PacketType};
-use penstock_wire::{icmp, ipv4, protocol};
+use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
 
 use crate::hooks::Protocol;
+use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker, ip4};
 
@@ -13,7 +14,8 @@ const DUMMY: u32 = 0xc000_0008;
 
 impl<S: Sink> Worker<'_, S> {
     /// Sends an error about `packet` to its source, unless that would be wrong or too often. `to` is where the packet
-    /// was going; without it nothing is sent. `info` are the four bytes that depend on the type.
+    /// was going; without it nothing is sent. `info` are the four bytes that depend on the type. Options of the packet
+    /// are echoed if the host has read them (`compiled`): that is between routing of what came in and sending.
     pub(crate) fn icmp4_error(
         &mut self,
         packet: &Packet,
@@ -21,6 +23,7 @@ impl<S: Sink> Worker<'_, S> {
         kind: u8,
         code: u8,
         info: u32,
+        compiled: bool,
     ) {
         let Some(to) = to else { return };
         if packet.meta.packet_type != PacketType::Host {
@@ -57,7 +60,10 @@ impl<S: Sink> Worker<'_, S> {
         if limited && !free && !self.state.limits.peer_allows(peer, time, self.settings.icmp_ratelimit) {
             return;
         }
-        let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(ipv4::LEN + icmp::LEN);
+        let echoed = if compiled { h.options() } else { &[] };
+        let Some(mut echoed) = ipv4_options::echo(echoed) else { return };
+        let over = ipv4::LEN + echoed.len() + icmp::LEN;
+        let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(over);
         if room <= ipv4::LEN {
             return;
         }
@@ -65,9 +71,10 @@ impl<S: Sink> Worker<'_, S> {
         let saddr = if saddr == 0 { DUMMY } else { saddr };
         let ttl = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
         self.state.ip_id = self.state.ip_id.wrapping_add(1);
+        let options_len = echoed.len();
         let head = ipv4::Repr {
             tos,
-            payload_len: (icmp::LEN + quote.len()) as u16,
+            payload_len: (options_len + icmp::LEN + quote.len()) as u16,
             id: self.state.ip_id,
             frag: 0,
             ttl,
@@ -79,6 +86,13 @@ impl<S: Sink> Worker<'_, S> {
         let message = icmp::Repr { kind, code, rest_of_header: info }.bytes(quote);
         let mut bytes = self.bytes();
         bytes.extend_from_slice(&head);
+        if !echoed.is_empty() {
+            bytes.extend_from_slice(echoed.filled(ip4(saddr), (time / (SECOND / 1000) % 86_400_000) as u32));
+            bytes[0] += (options_len / 4) as u8;
+            if let Some(mut header) = ipv4::HeaderMut::new(&mut bytes) {
+                header.fill_checksum();
+            }
+        }
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
         self.send_made(Protocol::Ip, &bytes, time, mark, way);

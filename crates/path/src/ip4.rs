@@ -148,7 +148,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             Err(bad) => {
                 let pointer = u32::from(bad.0) << 24;
-                self.icmp4_error(packet, to, icmp::PARAMETER_PROBLEM, 0, pointer);
+                self.icmp4_error(packet, to, icmp::PARAMETER_PROBLEM, 0, pointer, true);
                 self.drop(DropReason::Ip4Options, packet);
                 None
             }
@@ -294,7 +294,7 @@ impl<S: Sink> Worker<'_, S> {
             if self.state.limits.route_error_allows(peer, packet.meta.time, self.settings) {
                 let iif = packet.meta.iif;
                 let nowhere = Destination::special(RouteType::Unreachable, false, iif, iif);
-                self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0);
+                self.icmp4_error(packet, Some(&nowhere), icmp::DEST_UNREACHABLE, code, 0, true);
             }
         }
         self.drop(reason, packet);
@@ -319,14 +319,14 @@ impl<S: Sink> Worker<'_, S> {
         let Some(h) = ipv4::Header::new(packet.network()) else { return };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
-            self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0);
+            self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0, true);
             return self.drop(DropReason::Ttl, packet);
         }
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
         if df && packet.network().len() > mtu {
             let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32);
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
             return self.drop(DropReason::TooBig, packet);
         }
         if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
@@ -372,7 +372,7 @@ impl<S: Sink> Worker<'_, S> {
                 Some(IpAddr::V4(g)) => g.into(),
                 _ => destination,
             };
-            self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway);
+            self.icmp4_error(packet, Some(to), icmp::REDIRECT, icmp::redirect::HOST, gateway, true);
         }
     }
 }

@@ -181,7 +181,8 @@ impl<S: Sink> Worker<'_, S> {
         let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
         if df {
             let code = icmp::unreachable::FRAG_NEEDED;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32);
+            let forwarded = packet.meta.iif != 0;
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, forwarded);
             return self.drop(DropReason::TooBig, packet);
         }
         let mut pieces = self.bytes();

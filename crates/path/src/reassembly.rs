@@ -386,7 +386,7 @@ impl<S: Sink> Worker<'_, S> {
             };
             first.meta.time = now;
             let code = icmp::time_exceeded::REASSEMBLY;
-            self.icmp4_error(&first, gone.to.as_ref(), icmp::TIME_EXCEEDED, code, 0);
+            self.icmp4_error(&first, gone.to.as_ref(), icmp::TIME_EXCEEDED, code, 0, true);
             self.drop(DropReason::ReassemblyTimeout, &first);
         }
         while let Some(gone) = self.state.fragments6.expired(now) {

@@ -125,7 +125,9 @@ impl<S: Sink> Worker<'_, S> {
         match how {
             Rejection::Icmp(code) => {
                 if unreachable_ok4(&h) {
-                    self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0);
+                    let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
+                        || site.context.hook == Hook::Postrouting && packet.meta.iif != 0;
+                    self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, compiled);
                 }
             }
             Rejection::Icmpv6(_) => {}

@@ -63,7 +63,7 @@ fn ipv4_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
         ),
         ("blackhole", to("198.19.3.1"), &["drop: route blackhole"]),
         ("to loopback", to("127.0.0.1"), &["drop: martian destination"]),
-        ("to zero", to("0.1.2.3"), &["drop: martian destination"]),
+        ("to zero", to("0.0.0.0"), &["drop: martian destination"]),
         ("from a group", from("224.0.0.1"), &["drop: martian source"]),
         ("from broadcast", from("255.255.255.255"), &["drop: martian source"]),
         ("from loopback", from("127.0.0.1"), &["drop: martian source"]),

@@ -298,6 +298,123 @@ pub fn fill_forwarded(options: &mut [u8], found: &Compiled, address: Ipv4Addr) -
     changed
 }
 
+/// Options of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    bytes: [u8; MAX_LEN],
+    len: usize,
+    found: Compiled,
+}
+
+impl Echo {
+    /// The options with the address of the answer's sender where they ask for it (`ip_options_build()`), and its
+    /// time in milliseconds since midnight UTC.
+    pub fn filled(&mut self, address: Ipv4Addr, time: u32) -> &[u8] {
+        let options = &mut self.bytes[..self.len];
+        fill_forwarded(options, &self.found, address);
+        if self.found.ts_need_time {
+            let at = usize::from(self.found.ts).saturating_sub(20);
+            if let Some(offset) = options.get(at + 2).and_then(|p| usize::from(*p).checked_sub(5)) {
+                put4(options, at + offset, time.to_be_bytes());
+            }
+        }
+        options
+    }
+
+    /// Bytes of the options, a multiple of four.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing to echo.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and CIPSO of the options
+/// that [`check_received`] saw, whether it liked them or not. Source routes are not followed here, so none is reversed.
+/// `None` if an option has no room for what it asks for: then there is no answer.
+pub fn echo(options: &[u8]) -> Option<Echo> {
+    let mut out = Echo { bytes: [0; MAX_LEN], len: 0, found: Compiled::default() };
+    let (mut rr, mut ts, mut cipso) = (None, None, None);
+    let mut rest = options;
+    loop {
+        match rest {
+            [] | [END, ..] | [_] => break,
+            [NOOP, tail @ ..] => rest = tail,
+            [kind, len, ..] => {
+                let n = usize::from(*len);
+                if n < 2 || n > rest.len() {
+                    break;
+                }
+                let (option, tail) = rest.split_at(n);
+                match *kind {
+                    RR if n >= 3 && option[2] >= 4 => rr = rr.or(Some(option)),
+                    TIMESTAMP if n >= 4 && option[2] >= 5 => ts = ts.or(Some(option)),
+                    CIPSO => {
+                        // Where the packet's own parser stopped.
+                        cipso = Some(option);
+                        break;
+                    }
+                    _ => {}
+                }
+                rest = tail;
+            }
+        }
+    }
+    if let Some(option) = rr {
+        let (at, pointer) = (out.put(option), usize::from(option[2]));
+        out.found.rr = at;
+        if pointer <= option.len() {
+            if pointer + 3 > option.len() {
+                return None;
+            }
+            out.bytes[usize::from(at) - 18] += 4;
+            out.found.rr_need_address = true;
+        }
+    }
+    if let Some(option) = ts {
+        let (at, mut pointer, flag) = (out.put(option), usize::from(option[2]), option[3] & 0x0f);
+        out.found.ts = at;
+        if pointer <= option.len() {
+            if flag == TS_AND_ADDRESS {
+                if pointer + 3 > option.len() {
+                    return None;
+                }
+                out.found.ts_need_address = true;
+                pointer += 4;
+            }
+            if flag != TS_PRESPECIFIED {
+                if pointer + 3 > option.len() {
+                    return None;
+                }
+                out.found.ts_need_time = true;
+                pointer += 4;
+            }
+            out.bytes[usize::from(at) - 18] = pointer as u8;
+        }
+    }
+    if let Some(option) = cipso {
+        out.put(option);
+    }
+    out.len = out.len.next_multiple_of(4);
+    Some(out)
+}
+
+impl Echo {
+    /// Appends an option; gives its offset from the start of the IPv4 header.
+    fn put(&mut self, option: &[u8]) -> u8 {
+        let at = self.len;
+        // Together no longer than the options that they are from.
+        if let Some(place) = self.bytes.get_mut(at..at + option.len()) {
+            place.copy_from_slice(option);
+            self.len += option.len();
+        }
+        (20 + at) as u8
+    }
+}
+
 /// Makes options that do not go into later fragments no-operations (`ip_options_fragment()`).
 pub fn keep_copied(options: &mut [u8]) {
     let mut rest = options;
@@ -324,6 +441,26 @@ pub fn keep_copied(options: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_echo_routes_and_times() {
+        let address = Ipv4Addr::new(198, 18, 0, 1);
+        for (options, expected) in [
+            (&[RA, 4, 0, 0][..], Some(&[][..])),
+            (&[RR, 7, 8, 1, 2, 3, 4, 0], Some(&[RR, 7, 8, 1, 2, 3, 4, 0])),
+            (&[NOOP, RR, 7, 4, 1, 2, 3, 4], Some(&[RR, 7, 8, 198, 18, 0, 1, 0])),
+            (&[RR, 7, 6, 1, 2, 3, 4, 0], None),
+            (&[TIMESTAMP, 8, 5, 0, 9, 9, 9, 9], Some(&[TIMESTAMP, 8, 9, 0, 0, 0, 0, 77])),
+            (
+                &[TIMESTAMP, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+                Some(&[TIMESTAMP, 12, 13, 1, 198, 18, 0, 1, 0, 0, 0, 77]),
+            ),
+            (&[CIPSO, 6, 0, 0, 0, 0, RR, 2], Some(&[CIPSO, 6, 0, 0, 0, 0, 0, 0])),
+        ] {
+            let echo = echo(options).map(|mut e| e.filled(address, 77).to_vec());
+            assert_eq!(echo.as_deref(), expected, "{options:?}");
+        }
+    }
 
     #[test]
     fn options_are_found_or_refused_as_in_the_kernel() {
