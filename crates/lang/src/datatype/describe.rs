@@ -44,11 +44,6 @@ pub fn describe_expr(expr: &Expr, names: &dyn Names) -> String {
         out.push('\n');
         return out;
     }
-    // Raw payload is a nameless special case of integer.
-    if dtype == DataType::Integer && matches!(&expr.kind, ExprKind::Payload(p) if p.raw) {
-        let _ = writeln!(out, " (basetype integer), {} bits", expr.len);
-        return out;
-    }
     // Text is measured in characters.
     let (count, unit) = if dtype.is_string() { (expr.len / 8, "characters") } else { (expr.len, "bits") };
     finish(dtype, count, unit, expr.len, &mut out, names);

@@ -72,6 +72,9 @@ pub enum DataType {
     TimeHour,
     TimeDay,
     Cgroupv2,
+    /// Bytes of a packet by offset and length: integers that are listed in hexadecimal. To the outside they are
+    /// [`DataType::Integer`].
+    RawInteger,
 }
 
 /// Bits that each field of a concatenation takes in a set's type number.
@@ -194,6 +197,7 @@ impl DataType {
             DataType::TimeHour => ("hour", "Hour of day of packet reception", 32, Host, integer),
             DataType::TimeDay => ("day", "Day of week of packet reception", 8, Host, integer),
             DataType::Cgroupv2 => ("cgroupsv2", "cgroupsv2 path", 64, Host, integer),
+            DataType::RawInteger => ("integer", "integer", 0, Unknown, integer),
         };
         Info { name, description, size, order, base }
     }
@@ -264,7 +268,10 @@ impl DataType {
 
     /// The number.
     pub fn id(self) -> u32 {
-        self as u32
+        match self {
+            DataType::RawInteger => DataType::Integer as u32,
+            other => other as u32,
+        }
     }
 }
 

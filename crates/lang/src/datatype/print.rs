@@ -136,7 +136,7 @@ pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dy
             Some(path) => quoted(&path, out),
             None => decimal(value, out),
         },
-        DataType::Bitmask => hexadecimal(value, out),
+        DataType::Bitmask | DataType::RawInteger => hexadecimal(value, out),
         DataType::Invalid | DataType::Verdict | DataType::Integer => decimal(value, out),
         DataType::TimeDay => match symbol(dtype, value, format) {
             Some(name) => quoted(name, out),

@@ -62,6 +62,7 @@ pub fn of(dtype: DataType) -> Option<&'static Symbols> {
         | DataType::Verdict
         | DataType::Bitmask
         | DataType::Integer
+        | DataType::RawInteger
         | DataType::String
         | DataType::LlAddr
         | DataType::IpAddr
