@@ -12,6 +12,7 @@
 pub mod ast;
 pub mod cache;
 pub mod datatype;
+pub mod delinearize;
 pub mod diag;
 pub mod eval;
 pub mod exthdr;
@@ -21,6 +22,7 @@ pub mod lex;
 pub mod lower;
 pub mod names;
 pub mod parse;
+pub mod print;
 pub mod proto;
 pub mod scope;
 pub mod source;

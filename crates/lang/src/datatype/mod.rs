@@ -261,8 +261,11 @@ impl DataType {
         })
     }
 
-    /// By number.
+    /// By number; [`DataType::RawInteger`], which has none outside, by its place in the enumeration.
     pub fn from_id(id: u32) -> Option<DataType> {
+        if id == DataType::RawInteger as u32 {
+            return Some(DataType::RawInteger);
+        }
         DataType::ALL.get(usize::try_from(id).ok()?).copied()
     }
 

@@ -63,9 +63,7 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
             Some(id) => id.into(),
             None => number(text).ok_or("Group does not exist")?,
         },
-        DataType::Cgroupv2 => {
-            names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into()
-        }
+        DataType::Cgroupv2 => names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into(),
         DataType::NfProto
         | DataType::Bitmask
         | DataType::Integer

@@ -4,7 +4,7 @@ use penstock_program::expr::{CtDir, ExthdrOp, NumgenMode, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{
-    BinOp, Exthdr, Expr, ExprKind, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr,
+    BinOp, Expr, ExprKind, Exthdr, Payload, RelOp, SetElem, SymbolKind, UnaryOp, VerdictExpr,
 };
 use crate::datatype::{self, DataType, Format, Type};
 use crate::exthdr;

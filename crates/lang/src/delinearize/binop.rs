@@ -1,0 +1,283 @@
+//! Masks and shifts: fields that are parts of bytes, prefixes, tests of flags.
+
+use super::context::Context;
+use super::{constant, fields, raw, set_type};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
+use crate::datatype::{DataType, Type};
+use crate::exthdr;
+
+/// What a relation becomes.
+pub(super) enum Folded {
+    /// It is done.
+    Done(Expr),
+    /// It is a match of a header field, to be named and looked at as such.
+    Payload {
+        /// As before.
+        op: RelOp,
+        /// The field.
+        left: Expr,
+        /// Shifted to it.
+        right: Expr,
+    },
+}
+
+fn relational(op: RelOp, left: Expr, right: Expr) -> Expr {
+    raw(ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) }, 1)
+}
+
+/// Folds a mask on the left side into a flag test, a prefix, or a field.
+pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Folded {
+    let ExprKind::Binop { op: BinOp::And, left: inner, right: mask } = &left.kind else {
+        return Folded::Done(relational(op, left, right));
+    };
+    let equality = matches!(op, RelOp::Eq | RelOp::Neq);
+    let flags = right.dtype.base().base() == Some(DataType::Bitmask);
+    if equality && flags {
+        match (&right.kind, &mask.kind) {
+            (ExprKind::Value(0), _) => {
+                let op = if op == RelOp::Neq { RelOp::Implicit } else { RelOp::Neg };
+                return Folded::Done(relational(op, (**inner).clone(), or_to_list(mask)));
+            }
+            (ExprKind::Value(value), ExprKind::Value(mask)) if value == mask => {}
+            (ExprKind::Value(_) | ExprKind::Binop { .. }, _) => {
+                let kind = ExprKind::FlagCmp {
+                    op,
+                    expr: inner.clone(),
+                    value: Box::new(or_to_list(&right)),
+                    mask: Box::new(or_to_list(mask)),
+                };
+                return Folded::Done(raw(kind, 1));
+            }
+            _ => {}
+        }
+        return Folded::Done(relational(op, left, right));
+    }
+    if let (ExprKind::Value(mask), ExprKind::Value(_)) = (&mask.kind, &right.kind)
+        && fields::has_prefixes(inner.dtype.base())
+        && let Some(len) = mask_length(*mask, inner.len)
+    {
+        let dtype = right.dtype.clone();
+        let order = right.order;
+        let bits = inner.len;
+        let prefix = ExprKind::Prefix { base: Box::new(right), len };
+        let prefix = Expr::typed(prefix, left.loc, dtype, order, bits);
+        return Folded::Done(relational(op, (**inner).clone(), prefix));
+    }
+    let mut left = left;
+    let mut right = right;
+    let is_payload =
+        matches!(&left.kind, ExprKind::Binop { left, .. } if matches!(left.kind, ExprKind::Payload(_)));
+    match fold_field(context, &mut left) {
+        None => Folded::Done(relational(op, left, right)),
+        Some(shift) => {
+            shift_down(&mut right, shift, left.len);
+            retype(&mut right, &left.dtype, left.order);
+            if is_payload {
+                Folded::Payload { op, left, right }
+            } else {
+                Folded::Done(relational(op, left, right))
+            }
+        }
+    }
+}
+
+/// Whether this is payload under a mask, perhaps with its bytes turned in between.
+pub(super) fn is_masked_payload(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Unary { expr, .. } => is_masked_payload(expr),
+        ExprKind::Binop { op: BinOp::And, left, right } => {
+            matches!(left.kind, ExprKind::Payload(_)) && matches!(right.kind, ExprKind::Value(_))
+        }
+        _ => false,
+    }
+}
+
+/// If this is `bits & mask` where the mask picks out a field: the field, and by how many bits constants that it is
+/// compared with must be shifted down.
+pub(super) fn fold_field(context: &Context, expr: &mut Expr) -> Option<u32> {
+    let (shifted, masked) = match &expr.kind {
+        ExprKind::Binop { op: BinOp::Rshift, left, .. } => (true, &**left),
+        _ => (false, &*expr),
+    };
+    let ExprKind::Binop { op: BinOp::And, left, right } = &masked.kind else { return None };
+    let ExprKind::Value(mask) = right.kind else { return None };
+    let (field, shift) = match &left.kind {
+        ExprKind::Payload(payload) => context.field_under(payload, left.len, mask)?,
+        ExprKind::Exthdr(exthdr) if mask != 0 => {
+            let shift = mask.trailing_zeros();
+            let width = 128 - mask.leading_zeros() - shift;
+            let offset = exthdr.offset + left.len.checked_sub(shift + width)?;
+            let (desc, field) = exthdr::find_field(exthdr.op, exthdr.raw_type, offset, width)?;
+            let mut found = (**left).clone();
+            if let ExprKind::Exthdr(e) = &mut found.kind {
+                e.desc = Some(desc);
+                e.field = Some(field);
+                e.offset = offset;
+                e.raw = false;
+            }
+            found.dtype = Type::Base(field.dtype);
+            found.len = width;
+            (found, shift)
+        }
+        _ => return None,
+    };
+    *expr = field;
+    Some(if shifted { 0 } else { shift })
+}
+
+/// Shifts constants down, in anonymous sets and maps their keys.
+pub(super) fn shift_down(expr: &mut Expr, shift: u32, len: u32) {
+    match &mut expr.kind {
+        ExprKind::Value(value) => {
+            *value = value.checked_shr(shift).unwrap_or(0);
+            expr.len = len;
+        }
+        ExprKind::Range { left, right } => {
+            shift_down(left, shift, len);
+            shift_down(right, shift, len);
+            expr.len = len;
+        }
+        ExprKind::Prefix { base, .. } => shift_down(base, shift, len),
+        ExprKind::SetElem(elem) => shift_down(&mut elem.key, shift, len),
+        ExprKind::Mapping { left, .. } => shift_down(left, shift, len),
+        ExprKind::Set { elements, .. } => elements.iter_mut().for_each(|e| shift_down(e, shift, len)),
+        _ => {}
+    }
+}
+
+/// Gives constants another type whose numbers are the same.
+fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
+    match &mut expr.kind {
+        ExprKind::Value(_) => {}
+        ExprKind::Range { left, right } => {
+            retype(left, dtype, order);
+            retype(right, dtype, order);
+        }
+        ExprKind::Prefix { base, .. } => retype(base, dtype, order),
+        ExprKind::SetElem(elem) => retype(&mut elem.key, dtype, order),
+        ExprKind::Mapping { left, .. } => retype(left, dtype, order),
+        ExprKind::Set { elements, .. } => elements.iter_mut().for_each(|e| retype(e, dtype, order)),
+        _ => return,
+    }
+    expr.dtype = dtype.clone();
+    expr.order = order;
+}
+
+/// Elements compared with raw bits are listed as such.
+pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
+    if left.dtype.base() == DataType::RawInteger && matches!(right.kind, ExprKind::Set { .. }) {
+        retype(right, &left.dtype, left.order);
+    }
+}
+
+/// Gives the parts of a constant concatenation the types of those on the left.
+pub(super) fn retype_concat(left: &Expr, right: &mut Expr) {
+    if let (ExprKind::Concat(left), ExprKind::Concat(right)) = (&left.kind, &mut right.kind) {
+        for (left, right) in left.iter().zip(right) {
+            set_type(right, &left.dtype, left.order);
+        }
+    }
+}
+
+/// Length of the prefix that a mask of so many bits is.
+fn mask_length(mask: u128, bits: u32) -> Option<u32> {
+    if bits == 0 || bits > 128 || mask == 0 {
+        return None;
+    }
+    let top = mask << (128 - bits);
+    let ones = top.leading_ones();
+    (top.checked_shl(ones).unwrap_or(0) == 0).then_some(ones)
+}
+
+/// Flags joined by `|` as a list, in order.
+fn or_to_list(expr: &Expr) -> Expr {
+    fn collect(expr: &Expr, list: &mut Vec<Expr>) {
+        match &expr.kind {
+            ExprKind::Binop { op: BinOp::Or, left, right } => {
+                collect(left, list);
+                collect(right, list);
+            }
+            _ => list.push(expr.clone()),
+        }
+    }
+    let mut list = Vec::new();
+    collect(expr, &mut list);
+    match list.pop() {
+        Some(only) if list.is_empty() => only,
+        Some(last) => {
+            list.push(last);
+            let mut whole = expr.clone();
+            whole.kind = ExprKind::List(list);
+            whole
+        }
+        None => expr.clone(),
+    }
+}
+
+/// Turns several flags into an `|` of single ones.
+pub(super) fn flags_to_or(expr: &mut Expr, value: u128) {
+    if value.count_ones() < 2 {
+        return;
+    }
+    let bit = |n: u32| {
+        let mut flag = expr.clone();
+        flag.kind = ExprKind::Value(1 << n);
+        flag
+    };
+    let joined = (0..128).filter(|n| value >> n & 1 != 0).map(bit).reduce(|left, right| {
+        let mut or = expr.clone();
+        or.kind = ExprKind::Binop { op: BinOp::Or, left: Box::new(left), right: Box::new(right) };
+        or
+    });
+    if let Some(joined) = joined {
+        *expr = joined;
+    }
+}
+
+/// Text: where the terminating zero is missing, it stands for all that begin so.
+pub(super) fn text(expr: &mut Expr, value: u128) {
+    let len = (expr.len / 8).min(16) as usize;
+    let bytes = value.to_le_bytes();
+    let bytes = &bytes[..len];
+    let end = bytes.iter().position(|b| *b == 0);
+    let mut text = String::from_utf8_lossy(&bytes[..end.unwrap_or(len)]).into_owned();
+    if end.is_none() {
+        text.push('*');
+    } else if text.ends_with('*') {
+        text.insert(text.len() - 1, '\\');
+    }
+    expr.kind = ExprKind::String(text.into());
+}
+
+/// The field that a write of whole bytes changes, where the rest of them is read before and written back.
+pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> Option<(Expr, Expr)> {
+    let (masked, set) = match &value.kind {
+        ExprKind::Binop { op: BinOp::Or, left, right } => (&**left, number(right)?),
+        _ => (value, 0),
+    };
+    let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
+    let cleared = match &masked.kind {
+        ExprKind::Binop { op: BinOp::And, left, right } if matches!(left.kind, ExprKind::Payload(_)) => {
+            all & !number(right)?
+        }
+        // Nothing is cleared where all bits of the field are set.
+        ExprKind::Payload(_) => 0,
+        _ => return None,
+    };
+    let ExprKind::Payload(payload) = &target.kind else { return None };
+    let (field, shift) = context.field_under(payload, target.len, cleared | set)?;
+    let mut result = constant(&[]);
+    result.kind = ExprKind::Value(set >> shift);
+    result.dtype = field.dtype.clone();
+    result.order = field.order;
+    result.len = field.len;
+    Some((field, result))
+}
+
+/// A raw constant as a number in network order.
+fn number(expr: &Expr) -> Option<u128> {
+    match expr.kind {
+        ExprKind::Value(value) => Some(value),
+        _ => None,
+    }
+}

@@ -1,0 +1,127 @@
+//! Raw payload and extension headers, and the header fields that they stand for.
+
+use penstock_program::expr::{ExthdrOp, PayloadBase};
+
+use super::{constant, raw, set_type};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
+use crate::cache::KeyType;
+use crate::datatype::{DataType, Type};
+use crate::exthdr;
+use crate::proto::{Proto, Template, transport};
+use crate::source::Loc;
+
+/// Bits of the packet. Ports are known as such even where the transport header is not.
+pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
+    let mut payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
+    let mut dtype = DataType::RawInteger;
+    if base == PayloadBase::Transport
+        && let Some(field) = transport::TH.template_at(offset, len)
+    {
+        payload.proto = Some(&transport::TH);
+        payload.field = Some(field);
+        payload.raw = false;
+        dtype = field.dtype;
+    }
+    Expr::typed(ExprKind::Payload(payload), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
+}
+
+/// A header's field. `offset` is where it was found from the base, which for stacked headers is not the template's.
+pub(super) fn field(proto: &'static Proto, template: &'static Template, offset: u32) -> Expr {
+    let payload = Payload {
+        base: proto.base,
+        proto: Some(proto),
+        field: Some(template),
+        offset,
+        raw: false,
+        inner: None,
+    };
+    Expr::typed(
+        ExprKind::Payload(payload),
+        Loc::default(),
+        Type::Base(template.dtype),
+        ByteOrder::Big,
+        template.len,
+    )
+}
+
+/// Bits of an extension header, option or chunk; a field of it if they are one.
+pub(super) fn raw_exthdr(op: ExthdrOp, kind: u8, offset: u32, len: u32, present: bool) -> Expr {
+    let found = if present { None } else { exthdr::find_field(op, kind, offset, len) };
+    let exthdr = Exthdr {
+        op,
+        desc: found.map(|(desc, _)| desc).or_else(|| exthdr::find_kind(op, kind).filter(|_| present)),
+        field: found.map(|(_, field)| field),
+        raw_type: kind,
+        offset,
+        present,
+        raw: found.is_none() && !present,
+    };
+    let dtype = match found {
+        _ if present => DataType::Boolean,
+        Some((_, field)) => field.dtype,
+        None => DataType::Integer,
+    };
+    Expr::typed(ExprKind::Exthdr(exthdr), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
+}
+
+/// Constant bytes as a concatenation whose fields are like those of `parts`, each padded to 32 bits.
+pub(super) fn split_concat(parts: &[Expr], bytes: &[u8]) -> Expr {
+    let mut rest = bytes;
+    let mut fields = Vec::with_capacity(parts.len());
+    for part in parts {
+        let len = (part.len.div_ceil(8) as usize).min(rest.len());
+        let mut field = constant(&rest[..len]);
+        set_type(&mut field, &part.dtype, part.order);
+        fields.push(field);
+        rest = &rest[(part.len.div_ceil(32) as usize * 4).min(rest.len())..];
+    }
+    raw(ExprKind::Concat(fields), bytes.len() as u32 * 8)
+}
+
+/// Gives an expression, or each part of a concatenation, the type of a set's key or data.
+pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
+    match &mut expr.kind {
+        ExprKind::Concat(parts) => {
+            for (part, field) in parts.iter_mut().zip(types.fields.iter()) {
+                set_type(part, &Type::Base(field.dtype), field.order);
+            }
+        }
+        _ => {
+            if let Some(field) = types.fields.first() {
+                set_type(expr, &Type::Base(field.dtype), field.order);
+            }
+        }
+    }
+}
+
+/// Types whose ranges and masks are listed as prefixes (nft's `DTYPE_F_PREFIX`).
+pub(super) fn has_prefixes(dtype: DataType) -> bool {
+    matches!(
+        dtype,
+        DataType::IpAddr | DataType::Ip6Addr | DataType::Mark | DataType::DevGroup | DataType::Realm
+    )
+}
+
+/// Length of the prefix that a range of numbers is, if it is one.
+pub(super) fn prefix_length(from: u128, to: u128, bits: u32) -> Option<u32> {
+    let differing = from ^ to;
+    // All ones from some bit down.
+    if differing & differing.wrapping_add(1) != 0 || from & differing != 0 {
+        return None;
+    }
+    let host = 128 - differing.leading_zeros();
+    bits.checked_sub(host)
+}
+
+/// Turns a range that is a prefix into one.
+pub(super) fn range_to_prefix(expr: &mut Expr) {
+    let ExprKind::Range { left, right } = &expr.kind else { return };
+    let (ExprKind::Value(from), ExprKind::Value(to)) = (&left.kind, &right.kind) else { return };
+    let dtype = left.dtype.base();
+    let bits = left.len;
+    if from == to {
+        *expr = (**left).clone();
+    } else if let Some(len) = prefix_length(*from, *to, bits).filter(|_| has_prefixes(dtype)) {
+        expr.kind = ExprKind::Prefix { base: left.clone(), len };
+    }
+}

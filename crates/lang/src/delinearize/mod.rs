@@ -1,0 +1,144 @@
+//! VM programs back to the tree (nft's `netlink_delinearize.c`), in two passes.
+//!
+//! [`program`] follows the registers and turns each VM expression into raw statements: payload by offset and length,
+//! constants as bytes. [`postprocess`] then walks the statements with what is known of the packet so far
+//! ([`context`]): it gives payload its names, constants their types, drops the matches that a later one implies
+//! ([`dependency`]), folds masks and shifts into fields, prefixes and flag tests ([`binop`]). [`set`] turns the
+//! elements of sets back into expressions.
+
+use std::sync::Arc;
+
+use penstock_program::State;
+use penstock_ruleset::model::{Chain, Rule, Set, Table};
+
+use crate::ast::cmd::RuleBlock;
+use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::ast::{Stmt, StmtKind};
+use crate::datatype::{DataType, Type};
+use crate::source::Loc;
+use crate::userdata;
+
+mod binop;
+mod context;
+mod dependency;
+mod fields;
+mod postprocess;
+mod program;
+pub mod set;
+
+/// Turns what a table holds back into the tree.
+#[derive(Clone, Copy)]
+pub struct Delinearizer<'a> {
+    /// The table that rules and sets belong to: sets, chains and objects are found in it.
+    pub table: &'a Table,
+    /// Time of the listing in nanoseconds since the epoch: expiry and `last` are told from it.
+    pub now: u64,
+}
+
+impl<'a> Delinearizer<'a> {
+    /// A rule: its statements and its comment.
+    pub fn rule(&self, rule: &Rule) -> RuleBlock {
+        let exprs = with_state(&rule.exprs, &rule.states, self.now);
+        let stmts = program::statements(self, &exprs);
+        let stmts = postprocess::rule(self, stmts);
+        RuleBlock {
+            stmts,
+            comment: userdata::comment(&rule.userdata).map(Arc::from),
+            rules: Vec::new(),
+            loc: Loc::default(),
+        }
+    }
+
+    /// Stateful VM expressions of a set, an element or a dynamic update.
+    pub fn stateful(&self, exprs: &[penstock_program::Expr]) -> Vec<Stmt> {
+        program::statements(self, exprs)
+    }
+
+    fn find_set(&self, name: &str) -> Option<&'a Set> {
+        self.table.sets.iter().find(|s| &*s.name == name).map(Arc::as_ref)
+    }
+
+    fn find_chain(&self, name: &str) -> Option<&'a Chain> {
+        self.table.chains.iter().find(|c| &*c.name == name).map(Arc::as_ref)
+    }
+}
+
+/// Expressions with the present values of their states.
+pub(crate) fn with_state(
+    exprs: &[penstock_program::Expr],
+    states: &[Arc<State>],
+    now: u64,
+) -> Vec<penstock_program::Expr> {
+    let mut states = states.iter();
+    exprs
+        .iter()
+        .map(|expr| match expr.is_stateful().then(|| states.next()).flatten() {
+            Some(state) => state.snapshot(expr, now),
+            None => expr.clone(),
+        })
+        .collect()
+}
+
+fn stmt(kind: StmtKind) -> Stmt {
+    Stmt { kind, loc: Loc::default() }
+}
+
+/// An expression with nothing but a length in bits known.
+fn raw(kind: ExprKind, len: u32) -> Expr {
+    Expr::typed(kind, Loc::default(), Type::Base(DataType::Integer), ByteOrder::Invalid, len)
+}
+
+/// Bytes of a register as a number in network order, whose real order is not known yet. What exceeds a number is cut:
+/// only text is that long, and concatenations are taken apart before.
+fn constant(bytes: &[u8]) -> Expr {
+    let value = bytes.iter().take(16).fold(0u128, |v, b| v << 8 | u128::from(*b));
+    raw(ExprKind::Value(value), bytes.len().min(16) as u32 * 8)
+}
+
+/// Reverses the bytes of a number of so many bits.
+fn swap_bytes(value: u128, len: u32) -> u128 {
+    match len.div_ceil(8).min(16) {
+        0 => value,
+        bytes => value.swap_bytes() >> (128 - 8 * bytes),
+    }
+}
+
+/// Gives an expression its type and byte order; constants change from bytes to numbers with it.
+fn set_type(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
+    match &mut expr.kind {
+        ExprKind::Value(value) => {
+            // Raw constants were read as if in network order.
+            let was_host = expr.order == ByteOrder::Host;
+            let is_host = order == ByteOrder::Host;
+            if was_host != is_host {
+                *value = swap_bytes(*value, expr.len);
+            }
+            expr.dtype = dtype.clone();
+            expr.order = order;
+        }
+        ExprKind::Range { left, right } => {
+            set_type(left, dtype, order);
+            set_type(right, dtype, order);
+            expr.dtype = dtype.clone();
+            expr.order = order;
+        }
+        ExprKind::Prefix { base, .. } => {
+            set_type(base, dtype, order);
+            expr.dtype = dtype.clone();
+            expr.order = order;
+        }
+        // These know their types.
+        ExprKind::Set { .. } | ExprKind::SetRef { .. } | ExprKind::Map { .. } | ExprKind::Concat(_) => {}
+        ExprKind::Binop { left, right, .. } => {
+            if matches!(left.kind, ExprKind::Value(_) | ExprKind::Binop { .. }) {
+                set_type(left, dtype, order);
+            }
+            if matches!(right.kind, ExprKind::Value(_)) {
+                set_type(right, dtype, order);
+            }
+            expr.dtype = dtype.clone();
+            expr.order = order;
+        }
+        _ => {}
+    }
+}

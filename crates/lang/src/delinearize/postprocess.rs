@@ -1,0 +1,543 @@
+//! Second pass: raw statements to those that are listed.
+
+use penstock_program::expr::{CtKey, MetaKey, RejectType};
+use penstock_ruleset::Family;
+
+use super::context::Context;
+use super::dependency::{Dependencies, Layer, is_equality};
+use super::{Delinearizer, binop, raw, set_type, stmt};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
+use crate::ast::stmt::{Reject, Stmt, StmtKind};
+use crate::datatype::{DataType, Type};
+use crate::proto::network;
+
+/// Statements of a rule in the making; places of removed ones stay empty.
+#[derive(Default)]
+pub(super) struct Statements {
+    list: Vec<Option<Stmt>>,
+}
+
+impl Statements {
+    /// Appends one and tells its place.
+    pub fn push(&mut self, stmt: Stmt) -> usize {
+        self.list.push(Some(stmt));
+        self.list.len() - 1
+    }
+
+    /// The statement at a place.
+    pub fn get(&self, place: usize) -> Option<&Stmt> {
+        self.list.get(place)?.as_ref()
+    }
+
+    /// Empties a place.
+    pub fn remove(&mut self, place: usize) {
+        if let Some(slot) = self.list.get_mut(place) {
+            *slot = None;
+        }
+    }
+
+    fn last_place(&self) -> Option<usize> {
+        self.list.iter().rposition(Option::is_some)
+    }
+}
+
+/// What is known while the statements of a rule are walked.
+pub(super) struct Walk {
+    pub context: Context,
+    pub dependencies: Dependencies,
+    pub stmts: Statements,
+}
+
+/// Statements of a rule as they are listed.
+pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let mut walk = Walk {
+        context: Context::new(delinearizer.table.family),
+        dependencies: Dependencies::default(),
+        stmts: Statements::default(),
+    };
+    for stmt in stmts {
+        let matching = matches!(stmt.kind, StmtKind::Match(_));
+        walk.stmt(stmt);
+        if !matching {
+            // What was matched before an effect must stay before it.
+            walk.dependencies.reset();
+        }
+    }
+    walk.stmts.list.into_iter().flatten().collect()
+}
+
+impl Walk {
+    fn stmt(&mut self, mut one: Stmt) {
+        match &mut one.kind {
+            StmtKind::Match(expr) => {
+                let expr = std::mem::replace(expr, raw(ExprKind::CatchAll, 0));
+                self.matching(expr);
+                return;
+            }
+            StmtKind::Verdict(expr)
+            | StmtKind::ObjRef { expr, .. }
+            | StmtKind::MetaSet { expr, .. }
+            | StmtKind::CtSet { expr, .. } => self.expr(expr),
+            StmtKind::PayloadSet { target, value } => self.payload_set(target, value),
+            StmtKind::ExthdrSet { target, value } => {
+                self.expr(target);
+                set_type(value, &target.dtype, target.order);
+                self.expr(value);
+            }
+            StmtKind::ExthdrReset { target } => {
+                if let ExprKind::Exthdr(exthdr) = &target.kind {
+                    self.dependencies.kill_for_exthdr(exthdr.op, &mut self.stmts);
+                }
+            }
+            StmtKind::Reject(reject) => self.reject(reject),
+            StmtKind::Nat(nat) => {
+                for part in [&mut nat.addr, &mut nat.port].into_iter().flatten() {
+                    self.expr(part);
+                }
+            }
+            StmtKind::Tproxy { addr, port, .. } => {
+                for part in [addr, port].into_iter().flatten() {
+                    self.expr(part);
+                }
+            }
+            StmtKind::Dup { to, dev } => {
+                for part in [to, dev].into_iter().flatten() {
+                    self.expr(part);
+                }
+            }
+            StmtKind::Fwd { dev, addr, .. } => {
+                self.expr(dev);
+                if let Some(addr) = addr {
+                    self.expr(addr);
+                }
+            }
+            StmtKind::Queue { expr, .. } => {
+                if let Some(expr) = expr {
+                    self.expr(expr);
+                }
+            }
+            StmtKind::SetUpdate { key, .. } | StmtKind::Meter { key, .. } => self.expr(key),
+            StmtKind::MapUpdate { key, data, .. } => {
+                self.expr(key);
+                self.expr(data);
+            }
+            StmtKind::Counter { .. }
+            | StmtKind::Limit(_)
+            | StmtKind::Quota { .. }
+            | StmtKind::Last { .. }
+            | StmtKind::CtCount { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Synproxy { .. }
+            | StmtKind::Notrack
+            | StmtKind::FlowOffload { .. }
+            | StmtKind::Chain { .. }
+            | StmtKind::Xt { .. } => {}
+        }
+        self.stmts.push(one);
+    }
+
+    /// A match, which may become several, or go into the one before.
+    fn matching(&mut self, expr: Expr) {
+        let Expr { kind, loc, dtype, order, len, .. } = expr;
+        let ExprKind::Relational { op, mut left, mut right } = kind else {
+            let mut expr = Expr::typed(kind, loc, dtype, order, len);
+            self.expr(&mut expr);
+            self.stmts.push(stmt(StmtKind::Match(expr)));
+            return;
+        };
+        if matches!(left.kind, ExprKind::Payload(_)) {
+            self.payload_match(op, *left, *right);
+            return;
+        }
+        self.expr(&mut left);
+        // A field behind a shift turned into plain payload.
+        set_type(&mut right, &left.dtype, left.order);
+        if let ExprKind::Concat(_) = left.kind {
+            binop::retype_concat(&left, &mut right);
+        }
+        self.expr(&mut right);
+        if let ExprKind::Meta { key } = left.kind
+            && is_equality(op)
+            && let ExprKind::Value(value) = right.kind
+        {
+            self.meta_match(key, value, &left, &right);
+            return;
+        }
+        match binop::fold(&self.context, op, *left, *right) {
+            binop::Folded::Done(expr) => {
+                self.push_match(expr);
+            }
+            binop::Folded::Payload { op, left, right } => self.payload_match(op, left, right),
+        }
+    }
+
+    /// Appends a match; a lower bound and an upper one become a range.
+    fn push_match(&mut self, expr: Expr) -> usize {
+        if let Some(place) = self.stmts.last_place()
+            && let Some(merged) = self.range_with_previous(place, &expr)
+        {
+            if let Some(slot) = self.stmts.list.get_mut(place) {
+                *slot = Some(stmt(StmtKind::Match(merged)));
+            }
+            return place;
+        }
+        self.stmts.push(stmt(StmtKind::Match(expr)))
+    }
+
+    fn range_with_previous(&self, place: usize, expr: &Expr) -> Option<Expr> {
+        // Only neighbours: nothing that was removed in between.
+        if place + 1 != self.stmts.list.len() {
+            return None;
+        }
+        let StmtKind::Match(previous) = &self.stmts.get(place)?.kind else { return None };
+        let ExprKind::Relational { op: low_op, left: low_left, right: low } = &previous.kind else {
+            return None;
+        };
+        let ExprKind::Relational { op: high_op, left, right: high } = &expr.kind else { return None };
+        let op = match (low_op, high_op) {
+            (RelOp::Gte, RelOp::Lte) => RelOp::Eq,
+            _ => return None,
+        };
+        if !matches!((&low.kind, &high.kind), (ExprKind::Value(_), ExprKind::Value(_))) || low_left != left {
+            return None;
+        }
+        let range = ExprKind::Range { left: low.clone(), right: high.clone() };
+        let range = Expr::typed(range, left.loc, left.dtype.clone(), left.order, left.len);
+        let kind = ExprKind::Relational { op, left: left.clone(), right: Box::new(range) };
+        Some(raw(kind, 1))
+    }
+
+    fn relational(&mut self, op: RelOp, left: Expr, right: Expr) -> usize {
+        self.push_match(raw(ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) }, 1))
+    }
+
+    /// `meta KEY == VALUE`: may say what a later match implies.
+    fn meta_match(&mut self, key: MetaKey, value: u128, left: &Expr, right: &Expr) {
+        self.context.learn(left, value);
+        self.dependencies.kill_for_meta(key, value, self.context.family, &mut self.stmts);
+        let place = self.relational(RelOp::Eq, left.clone(), right.clone());
+        if let Some(layer) = Layer::told_by(key) {
+            self.dependencies.store(layer, place);
+        }
+    }
+
+    /// A match of bits of the packet.
+    fn payload_match(&mut self, op: RelOp, mut left: Expr, mut right: Expr) {
+        let ExprKind::Payload(payload) = &left.kind else { return };
+        let ExprKind::Value(value) = right.kind else {
+            self.complete(&mut left);
+            set_type(&mut right, &left.dtype, left.order);
+            binop::retype_raw(&left, &mut right);
+            self.dependencies.kill_for_payload(&left, &self.context, &mut self.stmts);
+            self.relational(op, left, right);
+            return;
+        };
+        if !matches!(op, RelOp::Eq | RelOp::Neq) {
+            self.complete(&mut left);
+            set_type(&mut right, &left.dtype, left.order);
+            self.dependencies.kill_for_payload(&left, &self.context, &mut self.stmts);
+            self.relational(op, left, right);
+            return;
+        }
+        let known = payload.proto.is_some() && !left_is_generic(payload);
+        let parts = if known { vec![left] } else { self.context.fields_in(payload, right.len.max(left.len)) };
+        let mut rest = right.len;
+        for part in parts {
+            let ExprKind::Payload(payload) = &part.kind else { continue };
+            let width = part.len.min(rest);
+            let mut constant = right.clone();
+            constant.kind = ExprKind::Value(low_bits(value >> (rest - width), width));
+            constant.len = width;
+            constant.dtype = part.dtype.clone();
+            constant.order = part.order;
+            rest -= width;
+            let learned = constant.value_or_zero();
+            // Fewer bytes than the field has are the start of it.
+            if let Some(field) = payload.field
+                && width < field.len
+            {
+                let mut base = constant.clone();
+                base.kind = ExprKind::Value(learned << (field.len - width));
+                base.len = field.len;
+                constant.kind = ExprKind::Prefix { base: Box::new(base), len: width };
+                constant.len = field.len;
+            }
+            let stacked = self.context.is_stacked(payload, learned);
+            let tells = payload
+                .proto
+                .zip(payload.field)
+                .is_some_and(|(proto, field)| Context::is_protocol_field(proto, field));
+            let vlan_type = tells && payload.proto.is_some_and(|p| *p == crate::proto::link::VLAN);
+            let base = payload.base;
+            if op == RelOp::Eq {
+                self.context.learn(&part, learned);
+            }
+            if !vlan_type {
+                self.dependencies.kill_for_payload(&part, &self.context, &mut self.stmts);
+            }
+            let place = self.relational(op, part, constant);
+            if op == RelOp::Eq && tells {
+                let layer = if stacked { Layer::of(base) } else { Layer::above(base) };
+                self.dependencies.store(layer, place);
+            }
+        }
+    }
+
+    /// Names the field that payload is.
+    fn complete(&self, expr: &mut Expr) {
+        let ExprKind::Payload(payload) = &expr.kind else { return };
+        if let Some(field) = self.context.field_at(payload.base, payload.offset, expr.len) {
+            *expr = field;
+        }
+    }
+
+    /// Any expression in its place.
+    pub fn expr(&mut self, expr: &mut Expr) {
+        match &mut expr.kind {
+            ExprKind::Payload(_) => {
+                self.complete(expr);
+                self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts);
+            }
+            ExprKind::Exthdr(exthdr) => {
+                let op = exthdr.op;
+                self.dependencies.kill_for_exthdr(op, &mut self.stmts);
+            }
+            ExprKind::Value(value) => {
+                let value = *value;
+                if expr.dtype.base().is_string() && expr.order != ByteOrder::Invalid {
+                    binop::text(expr, value);
+                } else if expr.dtype.base().base() == Some(DataType::Bitmask) {
+                    binop::flags_to_or(expr, value);
+                }
+            }
+            ExprKind::Unary { expr: arg, .. } => {
+                self.expr(arg);
+                let mut arg = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
+                arg.order = match arg.order {
+                    ByteOrder::Host => ByteOrder::Big,
+                    ByteOrder::Big => ByteOrder::Host,
+                    ByteOrder::Invalid => ByteOrder::Invalid,
+                };
+                *expr = arg;
+            }
+            ExprKind::Binop { .. } => self.binop(expr),
+            ExprKind::Concat(parts) => {
+                for part in parts.iter_mut() {
+                    self.expr(part);
+                    binop::fold_field(&self.context, part);
+                }
+                let types = parts.iter().map(|p| p.dtype.base()).collect();
+                expr.dtype = Type::Concat(types);
+            }
+            ExprKind::Map { key, mappings } => {
+                self.expr(key);
+                if let Some(shift) = binop::fold_field(&self.context, key) {
+                    binop::shift_down(mappings, shift, key.len);
+                    if let ExprKind::Payload(_) = key.kind {
+                        self.dependencies.kill_for_payload(key, &self.context, &mut self.stmts);
+                    }
+                }
+                binop::retype_raw(key, mappings);
+            }
+            ExprKind::Range { left, right } => {
+                self.range_end(left);
+                self.range_end(right);
+            }
+            ExprKind::Prefix { base, .. } => self.range_end(base),
+            ExprKind::SetElem(elem) => self.expr(&mut elem.key),
+            ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
+            ExprKind::Ct { key, .. } => {
+                let key = *key;
+                self.ct(key, expr);
+            }
+            ExprKind::Mapping { .. }
+            | ExprKind::Set { .. }
+            | ExprKind::SetRef { .. }
+            | ExprKind::List(_)
+            | ExprKind::Symbol { .. }
+            | ExprKind::Variable { .. }
+            | ExprKind::String(_)
+            | ExprKind::Verdict(_)
+            | ExprKind::CatchAll
+            | ExprKind::Meta { .. }
+            | ExprKind::Rt { .. }
+            | ExprKind::Fib { .. }
+            | ExprKind::Socket { .. }
+            | ExprKind::Osf { .. }
+            | ExprKind::Xfrm { .. }
+            | ExprKind::Tunnel { .. }
+            | ExprKind::Numgen { .. }
+            | ExprKind::Hash { expr: None, .. }
+            | ExprKind::Relational { .. }
+            | ExprKind::FlagCmp { .. } => {}
+        }
+    }
+
+    fn range_end(&mut self, end: &mut Expr) {
+        if !matches!(end.kind, ExprKind::Value(_)) {
+            self.expr(end);
+        }
+    }
+
+    fn binop(&mut self, expr: &mut Expr) {
+        let ExprKind::Binop { op, left, right } = &mut expr.kind else { return };
+        let op = *op;
+        // A field shifted into place: payload, mask, shift.
+        if op == BinOp::Rshift && binop::is_masked_payload(left) {
+            strip_unary(left);
+            if let ExprKind::Binop { left: payload, .. } = &mut left.kind {
+                self.complete(payload);
+            }
+            self.set_binop_types(left);
+            if binop::fold_field(&self.context, left).is_some() {
+                let field = std::mem::replace(&mut **left, raw(ExprKind::CatchAll, 0));
+                self.dependencies.kill_for_payload(&field, &self.context, &mut self.stmts);
+                *expr = field;
+                return;
+            }
+        }
+        self.expr(left);
+        match op {
+            BinOp::Lshift | BinOp::Rshift => {
+                set_type(right, &Type::Base(DataType::Integer), ByteOrder::Big);
+                let host = Type::Base(DataType::Integer);
+                right.dtype = host;
+            }
+            BinOp::And | BinOp::Or | BinOp::Xor => {
+                set_type(right, &left.dtype, left.order);
+                if right.len == 0 {
+                    right.len = left.len;
+                }
+                self.expr(right);
+            }
+        }
+        expr.dtype = left.dtype.clone();
+        expr.order = left.order;
+        if expr.len == 0 {
+            expr.len = left.len;
+        }
+    }
+
+    fn set_binop_types(&mut self, expr: &mut Expr) {
+        if let ExprKind::Binop { left, right, .. } = &mut expr.kind {
+            set_type(right, &left.dtype, left.order);
+        }
+    }
+
+    /// `ct` keys whose type the headers tell.
+    fn ct(&mut self, key: CtKey, expr: &mut Expr) {
+        use penstock_program::expr::PayloadBase;
+        match key {
+            CtKey::Src | CtKey::Dst => {
+                let known = self.context.at(PayloadBase::Network);
+                let v6 = known.is_some_and(|p| *p == network::IP6);
+                let (dtype, len) = if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
+                let named = match (key, v6) {
+                    (CtKey::Src, false) => CtKey::SrcIp,
+                    (CtKey::Src, true) => CtKey::SrcIp6,
+                    (_, false) => CtKey::DstIp,
+                    (_, true) => CtKey::DstIp6,
+                };
+                if let ExprKind::Ct { key, .. } = &mut expr.kind {
+                    *key = named;
+                }
+                expr.dtype = Type::Base(dtype);
+                expr.len = len;
+                expr.order = ByteOrder::Big;
+            }
+            CtKey::ProtoSrc | CtKey::ProtoDst => {
+                expr.dtype = Type::Base(DataType::InetService);
+                expr.order = ByteOrder::Big;
+                expr.len = 16;
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the field that is written, where it is less than what is read and written back.
+    fn payload_set(&mut self, target: &mut Expr, value: &mut Expr) {
+        self.complete(target);
+        let known = matches!(&target.kind, ExprKind::Payload(p) if p.field.is_some());
+        if !known && let Some((field, constant)) = binop::written_field(&self.context, target, value) {
+            *target = field;
+            *value = constant;
+            self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
+            self.expr(value);
+            return;
+        }
+        self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
+        set_type(value, &target.dtype, target.order);
+        self.expr(value);
+    }
+
+    fn reject(&mut self, reject: &mut Reject) {
+        let Some(kind) = reject.kind else { return };
+        let family = self.context.family;
+        let implied = |code: u8, default: u8| code == default;
+        let (dtype, hidden) = match (family, kind) {
+            (Family::Ip | Family::Ip6, RejectType::TcpRst) => {
+                if self.dependencies.exists(Layer::Transport) {
+                    self.dependencies.release(Layer::Transport, &mut self.stmts);
+                }
+                return;
+            }
+            (Family::Ip, RejectType::IcmpUnreach) => {
+                reject.family = 2;
+                (DataType::IcmpCode, implied(reject.code, ICMP_PORT_UNREACHABLE))
+            }
+            (Family::Ip6, RejectType::IcmpUnreach) => {
+                reject.family = 10;
+                (DataType::Icmpv6Code, implied(reject.code, ICMPV6_PORT_UNREACHABLE))
+            }
+            (_, RejectType::IcmpxUnreach) => {
+                (DataType::IcmpxCode, implied(reject.code, ICMPX_PORT_UNREACHABLE))
+            }
+            (_, RejectType::IcmpUnreach | RejectType::TcpRst) => {
+                let network = self.context.at(penstock_program::expr::PayloadBase::Network);
+                let v6 = network.is_some_and(|p| *p == network::IP6);
+                if self.dependencies.exists(Layer::Network) {
+                    self.dependencies.release(Layer::Network, &mut self.stmts);
+                }
+                if kind == RejectType::TcpRst {
+                    return;
+                }
+                reject.family = if v6 { 10 } else { 2 };
+                (if v6 { DataType::Icmpv6Code } else { DataType::IcmpCode }, false)
+            }
+        };
+        if hidden {
+            reject.expr = None;
+        } else if let Some(code) = &mut reject.expr {
+            code.dtype = Type::Base(dtype);
+        }
+    }
+}
+
+const ICMP_PORT_UNREACHABLE: u8 = 3;
+const ICMPV6_PORT_UNREACHABLE: u8 = 4;
+const ICMPX_PORT_UNREACHABLE: u8 = 1;
+
+/// Ports whose transport header was not known when they were loaded.
+fn left_is_generic(payload: &crate::ast::expr::Payload) -> bool {
+    payload.proto.is_some_and(|p| *p == crate::proto::transport::TH)
+}
+
+fn low_bits(value: u128, bits: u32) -> u128 {
+    if bits >= 128 { value } else { value & ((1 << bits) - 1) }
+}
+
+fn strip_unary(expr: &mut Expr) {
+    if let ExprKind::Unary { expr: arg, .. } = &mut expr.kind {
+        *expr = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
+    }
+}
+
+impl Expr {
+    /// The number of a constant, 0 for anything else.
+    fn value_or_zero(&self) -> u128 {
+        match self.kind {
+            ExprKind::Value(value) => value,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Elements of sets back to expressions.
+
+use std::sync::Arc;
+
+use penstock_ruleset::Set;
+use penstock_ruleset::model::{ElementData, ElementValue, MapData};
+use penstock_sets::Element;
+
+use super::program::verdict_expr;
+use super::{Delinearizer, binop, constant, fields, raw, set_type, with_state};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
+use crate::cache::{Field, KeyType};
+use crate::datatype::Type;
+use crate::source::Loc;
+use crate::userdata::{self, SetUserData};
+
+impl<'a> Delinearizer<'a> {
+    /// Type of a set's keys.
+    pub fn key_type(&self, set: &Set) -> Option<KeyType> {
+        SetUserData::decode(&set.userdata).key_type(set.key_type, &set.description)
+    }
+
+    /// Type of a map's data, and whether they are intervals.
+    pub fn data_type(&self, set: &Set) -> Option<(KeyType, bool)> {
+        match set.data? {
+            MapData::Value { len } => SetUserData::decode(&set.userdata).data_type(set.data_type, len),
+            MapData::Verdict | MapData::Object(_) => None,
+        }
+    }
+
+    /// A set where it is used: its elements if it is anonymous, its name otherwise.
+    pub(super) fn set_operand(&self, set: &Set) -> Expr {
+        if !set.anonymous {
+            return raw(ExprKind::SetRef { set: set.name.clone() }, 0);
+        }
+        let flags = SetExprFlags {
+            anonymous: true,
+            constant: true,
+            map: set.data.is_some(),
+            interval: set.description.interval,
+            ..SetExprFlags::default()
+        };
+        raw(ExprKind::Set { elements: self.elements(set), flags }, 0)
+    }
+
+    /// All elements of a set that have not expired, in the order they are listed.
+    pub fn elements(&self, set: &Set) -> Vec<Expr> {
+        let Some(key) = self.key_type(set) else { return Vec::new() };
+        let data = self.data_type(set);
+        let alive = set.elements.iter().filter(|e| e.is_alive(self.now));
+        let convert = |e: &Element<ElementValue>| self.element_expr(set, &key, data.as_ref(), e);
+        if listed_in_key_order(set, &key) {
+            return alive.map(convert).collect();
+        }
+        let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, &e.key), e)).collect();
+        keyed.sort_by(|a, b| a.0.cmp(&b.0));
+        keyed.into_iter().map(|(_, e)| convert(e)).collect()
+    }
+
+    /// One element of a set.
+    pub fn element(&self, set: &Set, element: &Element<ElementValue>) -> Option<Expr> {
+        let key = self.key_type(set)?;
+        let data = self.data_type(set);
+        Some(self.element_expr(set, &key, data.as_ref(), element))
+    }
+
+    fn element_expr(
+        &self,
+        set: &Set,
+        key_type: &KeyType,
+        data_type: Option<&(KeyType, bool)>,
+        element: &Element<ElementValue>,
+    ) -> Expr {
+        let value = &element.value;
+        let key = match (&element.key[..], element.key_end.as_deref()) {
+            ([], _) => raw(ExprKind::CatchAll, 0),
+            (from, Some(to)) if to != from => interval(key_type, from, to),
+            (from, _) => value_of(key_type, from),
+        };
+        let stmts = if value.exprs.is_empty() {
+            Vec::new()
+        } else {
+            self.stateful(&with_state(&value.exprs, &value.states, self.now))
+        };
+        let expires = element.expires_at.map(|at| at.saturating_sub(self.now) / 1_000_000);
+        let elem = SetElem {
+            timeout: value.timeout.filter(|t| *t != set.timeout && *t != 0),
+            expires,
+            comment: value.userdata.as_ref().and_then(|u| userdata::comment(u)).map(Arc::from),
+            stmts,
+            key,
+        };
+        let left = raw(ExprKind::SetElem(Box::new(elem)), key_type.len());
+        let right = match &value.data {
+            None => return left,
+            Some(ElementData::Value(bytes)) => match data_type {
+                Some((ty, true)) => {
+                    let (from, to) = bytes.bytes().split_at(bytes.bytes().len() / 2);
+                    if from == to { value_of(ty, from) } else { interval(ty, from, to) }
+                }
+                Some((ty, false)) => value_of(ty, bytes.bytes()),
+                None => constant(bytes.bytes()),
+            },
+            Some(ElementData::Verdict(verdict)) => verdict_expr(verdict),
+            Some(ElementData::Object(name)) => raw(ExprKind::String(name.clone()), 0),
+        };
+        raw(ExprKind::Mapping { left: Box::new(left), right: Box::new(right) }, 0)
+    }
+}
+
+/// Whether the order of the set's own iteration is the one that is listed.
+fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
+    if set.description.interval {
+        return true;
+    }
+    match key.fields.as_ref() {
+        [field] => field.order != ByteOrder::Host || field.len <= 8,
+        _ => false,
+    }
+}
+
+/// What elements are sorted by: the number; of a concatenation the fields side by side without padding, read as one
+/// number whose lowest byte is the first.
+fn listing_key(key: &KeyType, bytes: &[u8]) -> (bool, Vec<u8>) {
+    // The catch-all element comes last.
+    if bytes.is_empty() {
+        return (true, Vec::new());
+    }
+    let sorted = match key.fields.as_ref() {
+        [field] => {
+            let value = number(field, bytes);
+            if field.dtype.is_bitmask() {
+                // Several flags are sorted by the lowest one.
+                let lowest = if value == 0 { 0 } else { 1 << value.trailing_zeros() };
+                let order: u128 = lowest;
+                [&order.to_be_bytes()[..], &(!value).to_be_bytes()[..]].concat()
+            } else {
+                value.to_be_bytes().to_vec()
+            }
+        }
+        fields => {
+            let mut packed = Vec::with_capacity(bytes.len());
+            let mut rest = bytes;
+            for field in fields {
+                let len = (field.len.div_ceil(8) as usize).min(rest.len());
+                packed.extend_from_slice(&rest[..len]);
+                rest = &rest[(field.padded() as usize / 8).min(rest.len())..];
+            }
+            packed.reverse();
+            packed
+        }
+    };
+    (false, sorted)
+}
+
+fn number(field: &Field, bytes: &[u8]) -> u128 {
+    let mut expr = constant(bytes);
+    set_type(&mut expr, &Type::Base(field.dtype), field.order);
+    match expr.kind {
+        ExprKind::Value(value) => value,
+        _ => 0,
+    }
+}
+
+/// A value of one field.
+fn field_value(field: &Field, bytes: &[u8]) -> Expr {
+    let mut expr = constant(bytes);
+    set_type(&mut expr, &Type::Base(field.dtype), field.order);
+    if let ExprKind::Value(value) = expr.kind {
+        if field.dtype.is_string() {
+            binop::text(&mut expr, value);
+        } else if field.dtype.is_bitmask() && field.dtype != crate::datatype::DataType::Bitmask {
+            binop::flags_to_or(&mut expr, value);
+        }
+    }
+    expr
+}
+
+/// Bytes field by field.
+fn fields_of<'b>(ty: &'b KeyType, bytes: &'b [u8]) -> impl Iterator<Item = (&'b Field, &'b [u8])> {
+    let mut rest = bytes;
+    ty.fields.iter().map(move |field| {
+        let len = (field.len.div_ceil(8) as usize).min(rest.len());
+        let value = &rest[..len];
+        rest = &rest[(field.padded() as usize / 8).min(rest.len())..];
+        (field, value)
+    })
+}
+
+/// A key or data without extent.
+fn value_of(ty: &KeyType, bytes: &[u8]) -> Expr {
+    match ty.fields.as_ref() {
+        [field] => {
+            // Single fields are not padded.
+            field_value(field, &bytes[..(field.len.div_ceil(8) as usize).min(bytes.len())])
+        }
+        _ => {
+            let parts = fields_of(ty, bytes).map(|(field, bytes)| field_value(field, bytes)).collect();
+            Expr::typed(
+                ExprKind::Concat(parts),
+                Loc::default(),
+                ty.dtype.clone(),
+                ByteOrder::Invalid,
+                ty.len(),
+            )
+        }
+    }
+}
+
+/// An interval, field by field.
+fn interval(ty: &KeyType, from: &[u8], to: &[u8]) -> Expr {
+    match ty.fields.as_ref() {
+        [field] => field_interval(field, from, to),
+        _ => {
+            let parts = fields_of(ty, from)
+                .zip(fields_of(ty, to))
+                .map(|((field, from), (_, to))| field_interval(field, from, to))
+                .collect();
+            Expr::typed(
+                ExprKind::Concat(parts),
+                Loc::default(),
+                ty.dtype.clone(),
+                ByteOrder::Invalid,
+                ty.len(),
+            )
+        }
+    }
+}
+
+fn field_interval(field: &Field, from: &[u8], to: &[u8]) -> Expr {
+    if from == to {
+        return field_value(field, from);
+    }
+    if field.dtype.is_string() {
+        return text_interval(field, from, to);
+    }
+    let typed = |bytes: &[u8]| {
+        let mut expr = constant(bytes);
+        set_type(&mut expr, &Type::Base(field.dtype), field.order);
+        expr
+    };
+    let (left, right) = (typed(from), typed(to));
+    let len = left.len;
+    let kind = ExprKind::Range { left: Box::new(left), right: Box::new(right) };
+    let mut range = Expr::typed(kind, Loc::default(), Type::Base(field.dtype), field.order, len);
+    fields::range_to_prefix(&mut range);
+    range
+}
+
+/// All names that begin alike: up to where the ends differ.
+fn text_interval(field: &Field, from: &[u8], to: &[u8]) -> Expr {
+    let common = from.iter().zip(to).take_while(|(a, b)| a == b && **a != 0).count();
+    let mut text = String::from_utf8_lossy(&from[..common]).into_owned();
+    text.push('*');
+    Expr::typed(
+        ExprKind::String(text.into()),
+        Loc::default(),
+        Type::Base(field.dtype),
+        field.order,
+        field.len,
+    )
+}

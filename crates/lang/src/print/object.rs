@@ -1,0 +1,146 @@
+//! Stateful objects to text.
+
+use penstock_program::Expr as VmExpr;
+use penstock_ruleset::model::{Family, Object, ObjectValue};
+
+use super::Printer;
+use super::listing::{family_name, object_name};
+use super::stmt::synproxy_flags;
+use crate::ast::stmt::Limit;
+use crate::cache::object_type;
+use crate::userdata;
+
+/// Names and default seconds of a protocol's states, by their numbers in a `ct timeout` policy.
+pub fn timeout_states(protocol: u8) -> &'static [(&'static str, u32)] {
+    match protocol {
+        6 => &[
+            ("syn_sent", 120),
+            ("syn_recv", 60),
+            ("established", 432_000),
+            ("fin_wait", 120),
+            ("close_wait", 60),
+            ("last_ack", 30),
+            ("time_wait", 120),
+            ("close", 10),
+            ("syn_sent2", 120),
+            ("retrans", 300),
+            ("unack", 300),
+        ],
+        17 => &[("unreplied", 30), ("replied", 120)],
+        _ => &[],
+    }
+}
+
+impl Printer<'_> {
+    /// Writes an object, one level deep, with its present state.
+    pub(super) fn object(&mut self, family: Family, object: &Object, now: u64) {
+        self.write(format_args!("\t{} {} {{", object_name(object_type(&object.value)), object.name));
+        self.handle_after(object.handle);
+        if let Some(comment) = userdata::comment(&object.userdata) {
+            self.write(format_args!("\n\t\tcomment \"{comment}\""));
+        }
+        self.push("\n");
+        let present = |expr: VmExpr| match &object.state {
+            Some(state) => state.snapshot(&expr, now),
+            None => expr,
+        };
+        match &object.value {
+            ObjectValue::Counter(counter) => {
+                if !self.format.stateless
+                    && let VmExpr::Counter(counter) = present(VmExpr::Counter(counter.clone()))
+                {
+                    self.write(format_args!("\t\tpackets {} bytes {}\n", counter.packets, counter.bytes));
+                }
+            }
+            ObjectValue::Quota(quota) => {
+                if let VmExpr::Quota(quota) = present(VmExpr::Quota(quota.clone())) {
+                    self.push("\t\t");
+                    self.quota(quota.bytes, quota.consumed, quota.over);
+                    self.push("\n");
+                }
+            }
+            ObjectValue::Limit(limit) => {
+                self.push("\t\t");
+                let limit = Limit {
+                    rate: limit.rate,
+                    unit: limit.unit,
+                    kind: limit.kind,
+                    burst: limit.burst,
+                    over: limit.over,
+                };
+                self.limit(&limit, false);
+                self.push("\n");
+            }
+            ObjectValue::CtHelper { helper, l4proto, l3proto } => {
+                self.write(format_args!("\t\ttype \"{helper}\" protocol "));
+                self.protocol(*l4proto);
+                self.push("\n");
+                self.l3proto(family, *l3proto);
+            }
+            ObjectValue::CtTimeout { l4proto, l3proto, values } => {
+                self.push("\t\tprotocol ");
+                self.protocol(*l4proto);
+                self.push("\n");
+                self.l3proto(family, *l3proto);
+                self.timeouts(*l4proto, values);
+            }
+            ObjectValue::CtExpect { l4proto, l3proto, dport, timeout, size } => {
+                self.push("\t\tprotocol ");
+                self.protocol(*l4proto);
+                self.write(format_args!("\n\t\tdport {dport}\n\t\ttimeout "));
+                self.duration((*timeout).into());
+                self.write(format_args!("\n\t\tsize {size}\n"));
+                self.l3proto(family, *l3proto);
+            }
+            ObjectValue::Synproxy(synproxy) => {
+                if synproxy.flags & 1 != 0 {
+                    self.write(format_args!("\t\tmss {}\n", synproxy.mss));
+                }
+                if synproxy.flags & 2 != 0 {
+                    self.write(format_args!("\t\twscale {}\n", synproxy.wscale));
+                }
+                let flags = synproxy_flags(synproxy.flags);
+                if !flags.is_empty() {
+                    self.write(format_args!("\t\t{}\n", flags.trim_start()));
+                }
+            }
+            ObjectValue::SecMark(context) => self.write(format_args!("\t\t\"{context}\"\n")),
+        }
+        self.push("\t}\n");
+    }
+
+    /// A transport protocol by name where one is known.
+    fn protocol(&mut self, number: u8) {
+        match self.names.protocol_name(number) {
+            Some(name) => self.push(&name),
+            None => self.write(format_args!("{number}")),
+        }
+    }
+
+    fn l3proto(&mut self, family: Family, number: u16) {
+        let name = match number {
+            1 => "inet",
+            2 | 0x0800 => "ip",
+            10 | 0x86dd => "ip6",
+            _ => family_name(family),
+        };
+        self.write(format_args!("\t\tl3proto {name}\n"));
+    }
+
+    /// States whose timeout is not the default.
+    fn timeouts(&mut self, protocol: u8, values: &[(u8, u32)]) {
+        let states = timeout_states(protocol);
+        self.push("\t\tpolicy = { ");
+        let mut separator = "";
+        for (state, seconds) in values {
+            let Some((name, default)) = states.get(usize::from(*state)) else { continue };
+            if seconds == default {
+                continue;
+            }
+            self.write(format_args!("{separator}{name} : "));
+            self.duration(u64::from(*seconds) * 1000);
+            separator = ", ";
+        }
+        self.push(" }\n");
+    }
+}

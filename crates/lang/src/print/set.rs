@@ -1,0 +1,184 @@
+//! Sets and maps to text.
+
+use penstock_ruleset::Set;
+use penstock_ruleset::model::MapData;
+use penstock_sets::Policy;
+
+use super::Printer;
+use super::listing::object_name;
+use crate::ast::Expr;
+use crate::datatype::{DataType, Type};
+use crate::delinearize::Delinearizer;
+use crate::userdata::SetUserData;
+
+/// Between elements on a line, and between lines: they are aligned below the first element.
+const SAME_LINE: &str = ", ";
+const NEXT_LINE: &str = ",\n\t\t\t     ";
+
+/// How many elements with keys of a type go on a line.
+fn elements_per_line(dtype: &Type) -> usize {
+    match dtype {
+        Type::Concat(_) => 1,
+        Type::Base(dtype) => match dtype {
+            DataType::NfProto
+            | DataType::Integer
+            | DataType::RawInteger
+            | DataType::ArpOp
+            | DataType::InetProtocol
+            | DataType::InetService
+            | DataType::TcpFlag
+            | DataType::DccpPktType
+            | DataType::Mark
+            | DataType::IfIndex
+            | DataType::Classid
+            | DataType::Uid
+            | DataType::Gid
+            | DataType::CtDir => 5,
+            DataType::IpAddr | DataType::CtState | DataType::CtStatus | DataType::PktType => 2,
+            DataType::Invalid
+            | DataType::Verdict
+            | DataType::Bitmask
+            | DataType::String
+            | DataType::LlAddr
+            | DataType::Ip6Addr
+            | DataType::EtherAddr
+            | DataType::EtherType
+            | DataType::IcmpType
+            | DataType::MhType
+            | DataType::Time
+            | DataType::ArpHrd
+            | DataType::Realm
+            | DataType::Icmp6Type
+            | DataType::CtLabel
+            | DataType::IcmpCode
+            | DataType::Icmpv6Code
+            | DataType::IcmpxCode
+            | DataType::DevGroup
+            | DataType::Dscp
+            | DataType::Ecn
+            | DataType::FibAddr
+            | DataType::Boolean
+            | DataType::CtEventBit
+            | DataType::IfName
+            | DataType::IgmpType
+            | DataType::TimeDate
+            | DataType::TimeHour
+            | DataType::TimeDay
+            | DataType::Cgroupv2 => 1,
+        },
+    }
+}
+
+impl Printer<'_> {
+    /// Writes a set or map, one level deep, with its own elements or those given.
+    pub(super) fn set(&mut self, delinearizer: &Delinearizer<'_>, set: &Set, elements: Option<&[Expr]>) {
+        let userdata = SetUserData::decode(&set.userdata);
+        let meter = set.anonymous && set.description.dynamic;
+        let word = match (meter, set.data.is_some()) {
+            (true, _) => "meter",
+            (false, true) => "map",
+            (false, false) => "set",
+        };
+        self.write(format_args!("\t{word} {} {{", set.name));
+        self.handle_after(set.handle);
+        self.push("\n\t\t");
+        self.set_type(set, &userdata);
+        self.push("\n");
+        if set.description.policy == Policy::Memory {
+            self.push("\t\tpolicy memory\n");
+        }
+        if let Some(size) = set.description.size.filter(|size| *size > 0) {
+            self.write(format_args!("\t\tsize {size}\n"));
+        }
+        let flags = set_flags(set);
+        if !flags.is_empty() {
+            self.write(format_args!("\t\tflags {}\n", flags.join(",")));
+        }
+        if !set.exprs.is_empty() {
+            self.push("\t\t");
+            let stmts = delinearizer.stateful(&set.exprs);
+            let format = crate::datatype::Format { stateless: true, ..self.format };
+            self.with_format(format, |p| p.stmts(&stmts));
+            self.push("\n");
+        }
+        if userdata.auto_merge {
+            self.push("\t\tauto-merge\n");
+        }
+        if set.timeout != 0 {
+            self.push("\t\ttimeout ");
+            self.duration(set.timeout);
+            self.push("\n");
+        }
+        if set.gc_interval != 0 {
+            self.push("\t\tgc-interval ");
+            self.duration(set.gc_interval.into());
+            self.push("\n");
+        }
+        if let Some(comment) = &userdata.comment {
+            self.write(format_args!("\t\tcomment \"{comment}\"\n"));
+        }
+        if !self.format.terse {
+            match elements {
+                Some(elements) => self.elements(delinearizer, set, elements),
+                None => self.elements(delinearizer, set, &delinearizer.elements(set)),
+            }
+        }
+        self.push("\t}\n");
+    }
+
+    fn set_type(&mut self, set: &Set, userdata: &SetUserData) {
+        match &userdata.key_typeof {
+            Some(text) => self.write(format_args!("typeof {text}")),
+            None => {
+                let name = Type::from_id(set.key_type).unwrap_or_default().name();
+                self.write(format_args!("type {name}"));
+            }
+        }
+        let interval = if userdata.data_interval { "interval " } else { "" };
+        match (set.data, &userdata.data_typeof) {
+            (None, _) => {}
+            (Some(MapData::Verdict), _) => self.push(" : verdict"),
+            (Some(MapData::Object(kind)), _) => self.write(format_args!(" : {}", object_name(kind))),
+            (Some(MapData::Value { .. }), Some(text)) => self.write(format_args!(" : {interval}{text}")),
+            (Some(MapData::Value { .. }), None) => {
+                let name = Type::from_id(set.data_type).unwrap_or_default().name();
+                self.write(format_args!(" : {interval}{name}"));
+            }
+        }
+    }
+
+    fn elements(&mut self, delinearizer: &Delinearizer<'_>, set: &Set, elements: &[Expr]) {
+        if elements.is_empty() {
+            return;
+        }
+        let key = delinearizer.key_type(set).map(|k| k.dtype).unwrap_or_default();
+        let per_line = elements_per_line(&key);
+        self.push("\t\telements = { ");
+        for (i, element) in elements.iter().enumerate() {
+            if i > 0 {
+                self.push(if i % per_line == 0 { NEXT_LINE } else { SAME_LINE });
+            }
+            self.expr(element);
+        }
+        self.push(" }\n");
+    }
+}
+
+fn set_flags(set: &Set) -> Vec<&'static str> {
+    let description = &set.description;
+    let mut flags = Vec::new();
+    if description.constant {
+        flags.push("constant");
+    }
+    if description.dynamic {
+        flags.push("dynamic");
+    }
+    if description.interval {
+        flags.push("interval");
+    }
+    // A default timeout says it already.
+    if description.timeout && set.timeout == 0 {
+        flags.push("timeout");
+    }
+    flags
+}

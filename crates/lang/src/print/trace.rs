@@ -1,0 +1,1 @@
+//! Lines of `nft monitor trace`.
