@@ -128,6 +128,9 @@ impl<S: Sink> Worker<'_, S> {
         if !self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
             return;
         }
+        if !self.settings.host_extensions {
+            return self.deliver(packet);
+        }
         let mut at = ipv6::LEN;
         let mut next = packet.network().get(6).copied().unwrap_or(protocol::NO_NEXT);
         for _ in 0..EXTENSIONS {

@@ -31,6 +31,10 @@ pub struct Settings {
     pub fragment6_time: u64,
     /// `net.ipv4.ipfrag_high_thresh` and `net.ipv6.ip6frag_high_thresh`: bytes of waiting fragments per family.
     pub fragment_memory: usize,
+    /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack: extension headers
+    /// are checked and answered, fragments put together. Without it they are delivered as they are after `input`, since
+    /// whoever takes them does that.
+    pub host_extensions: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
     pub fwmark_reflect: bool,
 }
@@ -50,6 +54,7 @@ impl Default for Settings {
             fragment_time: 30 * SECOND,
             fragment6_time: 60 * SECOND,
             fragment_memory: 4 << 20,
+            host_extensions: false,
             fwmark_reflect: false,
         }
     }

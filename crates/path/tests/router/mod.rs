@@ -197,7 +197,7 @@ fn transport(proto: u8, payload: &[u8], pseudo_ok: bool) -> String {
 /// A router without limits on its messages.
 pub fn router(net: &str) -> Dataplane {
     let net = Network::from_batch("net.ip", net).unwrap_or_else(|e| panic!("{e}"));
-    Dataplane::new(Arc::new(net), Settings::unlimited())
+    Dataplane::new(Arc::new(net), Settings { host_extensions: true, ..Settings::unlimited() })
 }
 
 /// Sends one frame in and says what came of it.
