@@ -96,7 +96,13 @@ impl OpenTable<'_> {
     fn ready_to_check_reach(&mut self, rule: &Rule) -> bool {
         let leads_on = |e: &Expr| {
             let mut leads = places::depends_on_hook(e);
-            references::of_expr(e, &mut |r| leads |= matches!(r, Reference::Chain(_) | Reference::Set(_)));
+            references::of_expr(e, &mut |r| {
+                leads |= match r {
+                    Reference::Chain(_) => true,
+                    Reference::Set(name) => self.is_verdict_map(name),
+                    Reference::Object(..) | Reference::Flowtable(_) => false,
+                }
+            });
             leads
         };
         if !rule.exprs.iter().any(leads_on) {
@@ -106,6 +112,11 @@ impl OpenTable<'_> {
             self.index.reach = Some(Reach::new(self.table, self.index));
         }
         true
+    }
+
+    fn is_verdict_map(&self, set: &Arc<str>) -> bool {
+        let set = self.index.sets.get(set).and_then(|&handle| by_handle(&self.table.sets, handle));
+        set.is_some_and(|set| set.data == Some(MapData::Verdict))
     }
 
     /// Checks a rule that stands in its chain under all base chains that reach it.
