@@ -79,7 +79,8 @@ struct Frame {
     end: u32,
 }
 
-/// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules.
+/// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules. Chains must not
+/// go to each other in a circle, which the ruleset refuses: such a run does not end.
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
     let enter = |chain: ChainIndex| match image.chains.get(chain.0 as usize) {
         Some(c) => Frame { chain, rule: c.first, end: c.end },
