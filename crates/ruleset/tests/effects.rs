@@ -26,19 +26,36 @@ fn set_names(ruleset: &Ruleset) -> Vec<String> {
 
 #[test]
 fn each_commit_that_changes_something_is_one_generation() {
+    let quota = |bytes| {
+        add_object("q", ObjectValue::Quota(Quota { bytes, consumed: 0, over: false, depleted: false }))
+    };
+    let all = || Change::DeleteTable { family: None, key: None, destroy: false };
+    // As `nft monitor` counts them in a new namespace.
+    let steps = [
+        (table(IP), 2),
+        (table(IP), 2),
+        (chain(IP, "c"), 3),
+        (chain(IP, "c"), 4),
+        (flush_chain("c"), 4),
+        (set("s"), 5),
+        (set("s"), 6),
+        (add_elements("s", vec![key(1)]), 7),
+        (add_elements("s", vec![key(1)]), 7),
+        (delete_elements("s", None), 8),
+        (delete_elements("s", None), 8),
+        (counter_object("k"), 9),
+        (counter_object("k"), 9),
+        (quota(5), 10),
+        (quota(6), 11),
+        (all(), 12),
+        (all(), 12),
+    ];
     let mut ruleset = Ruleset::default();
-    assert_eq!(ruleset.generation().id, 0);
-    commit(&mut ruleset, vec![table(IP), chain(IP, "c")]).unwrap();
-    assert_eq!(ruleset.generation().id, 1);
-    commit(&mut ruleset, vec![]).unwrap();
-    assert_eq!(ruleset.generation().id, 1);
-    commit(&mut ruleset, vec![table(IP), flush_chain("c")]).unwrap();
-    assert_eq!(ruleset.generation().id, 1);
-    let all = Change::DeleteTable { family: None, key: None, destroy: false };
-    commit(&mut ruleset, vec![all.clone()]).unwrap();
-    assert_eq!((ruleset.generation().id, ruleset.generation().tables.len()), (2, 0));
-    commit(&mut ruleset, vec![all]).unwrap();
-    assert_eq!((ruleset.generation().id, ruleset.generation().tables.len()), (2, 0));
+    for (change, id) in steps {
+        let what = format!("{change:?}");
+        commit(&mut ruleset, vec![change]).unwrap();
+        assert_eq!(ruleset.generation().id, id, "{what}");
+    }
 }
 
 #[test]

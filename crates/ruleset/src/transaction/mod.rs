@@ -36,10 +36,20 @@ struct Counters {
 }
 
 /// The ruleset of a network namespace: the generation in force.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ruleset {
     current: Arc<Generation>,
     counters: Counters,
+}
+
+/// An empty ruleset: generation 1, as in a new network namespace.
+impl Default for Ruleset {
+    fn default() -> Self {
+        Ruleset {
+            current: Arc::new(Generation { id: 1, ..Generation::default() }),
+            counters: Counters::default(),
+        }
+    }
 }
 
 /// What a change made.
