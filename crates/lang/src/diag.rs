@@ -98,9 +98,10 @@ impl Diagnostic {
 
         let text = &input.text;
         let line = text[place.start..].split('\n').next().unwrap_or("");
-        // Tabs would move the marks.
-        let _ = writeln!(out, "{}", line.replace('\t', " "));
-        let mut marks = vec![b' '; place.last];
+        let _ = writeln!(out, "{line}");
+        // Tabs before the marks keep them in place.
+        let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
+        let mut marks: Vec<u8> = line.bytes().chain(std::iter::repeat(b' ')).take(place.last).map(blank).collect();
         let mut spans = vec![(place, b'^')];
         spans.extend(
             self.others.iter().filter(|o| o.input == self.loc.input).map(|o| (Span::of(*o, inputs), b'~')),
@@ -203,10 +204,10 @@ mod tests {
     #[test]
     fn marks_stand_under_what_is_wrong_and_what_it_conflicts_with() {
         let at = |start, end| Loc { input: 0, start, end };
-        let diagnostic = Diagnostic::error(at(6, 9), "bad").against(at(2, 5));
+        let diagnostic = Diagnostic::error(at(6, 9), "bad").against(at(3, 5));
         assert_eq!(
             diagnostic.render(&inputs("x\n\tab cde f\n")),
-            "main:2:5-7: Error: bad\n ab cde f\n ~~~ ^^^\n"
+            "main:2:5-7: Error: bad\n\tab cde f\n\t~~ ^^^\n"
         );
         let outer = Diagnostic::warning(at(0, 1), "end of text");
         assert_eq!(outer.render(&inputs("")), "main:1:1-1: Warning: end of text\n\n^\n");

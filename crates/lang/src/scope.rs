@@ -8,7 +8,8 @@ use crate::ast::Expr;
 /// Definitions of the blocks that are open, the outermost first. That one outlives a run (`nft -i`).
 #[derive(Clone, Debug)]
 pub struct Scope {
-    blocks: Vec<HashMap<Arc<str>, Expr>>,
+    /// Per name what it stood for, the last value in force: `undefine` brings back the one before.
+    blocks: Vec<HashMap<Arc<str>, Vec<Expr>>>,
 }
 
 impl Default for Scope {
@@ -40,30 +41,26 @@ impl Scope {
         self.blocks.truncate(depth.max(1));
     }
 
-    /// Whether the innermost block itself defines a name.
-    pub fn defines(&self, name: &str) -> bool {
-        self.blocks.last().is_some_and(|b| b.contains_key(name))
-    }
 
-    /// Defines a name in the innermost block, in place of what it was there.
+    /// Defines a name in the innermost block, on top of what it was there.
     pub fn define(&mut self, name: Arc<str>, value: Expr) {
         if let Some(block) = self.blocks.last_mut() {
-            block.insert(name, value);
+            block.entry(name).or_default().push(value);
         }
     }
 
-    /// Forgets a name of the innermost block; `false` if it was not defined there.
+    /// Takes back the last definition of a name in the innermost block; `false` if there is none.
     pub fn undefine(&mut self, name: &str) -> bool {
-        self.blocks.last_mut().is_some_and(|b| b.remove(name).is_some())
+        self.blocks.last_mut().and_then(|b| b.get_mut(name)).is_some_and(|values| values.pop().is_some())
     }
 
     /// What a name stands for.
     pub fn get(&self, name: &str) -> Option<&Expr> {
-        self.blocks.iter().rev().find_map(|b| b.get(name))
+        self.blocks.iter().rev().find_map(|b| b.get(name)?.last())
     }
 
     /// All names in sight, innermost first.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.blocks.iter().rev().flat_map(|b| b.keys())
+        self.blocks.iter().rev().flatten().filter(|(_, values)| !values.is_empty()).map(|(name, _)| name)
     }
 }

@@ -75,8 +75,8 @@ impl Parser<'_> {
             "comment" => {
                 let comment = self.comment()?;
                 if table.comment.replace(comment).is_some() {
-                    return self
-                        .error(start, "You can only specify this once. This statement is duplicated.");
+                    let loc = self.since(start);
+                    return self.once(loc);
                 }
             }
             _ => return self.unexpected(&[]),
@@ -113,8 +113,8 @@ impl Parser<'_> {
             "comment" => {
                 let comment = self.comment()?;
                 if chain.comment.replace(comment).is_some() {
-                    return self
-                        .error(start, "You can only specify this once. This statement is duplicated.");
+                    let loc = self.since(start);
+                    return self.once(loc);
                 }
             }
             _ => chain.rules.push(self.rule()?),

@@ -73,9 +73,8 @@ impl Parser<'_> {
         loop {
             let tok = self.tok();
             let Some((_, op)) = operators.iter().find(|(t, _)| *t == tok) else { return Ok(left) };
-            // Each one nests the tree a level deeper.
             count += 1;
-            if self.depth + count >= super::MAX_DEPTH {
+            if count > super::MAX_OPERATORS {
                 let loc = self.here();
                 return self.error(loc, "memory exhausted");
             }
@@ -118,7 +117,7 @@ impl Parser<'_> {
         }
         let header = crate::proto::find(self.word());
         let second = self.second_word();
-        second != "option" && !header.is_some_and(|h| h.template(second).is_some())
+        second != "option" && header.is_none_or(|h| h.template(second).is_none())
     }
 
     fn boolean(&mut self) -> Option<Expr> {

@@ -74,7 +74,7 @@ impl Parser<'_> {
         let second = self.second_word().to_string();
         let two = |p: &mut Self| proto.template(&format!("{} {second}", p.word()));
         let field = match (proto.name, &*second) {
-            ("arp", "ip" | "ether") => two(self).inspect(|_| _ = self.take()),
+            ("arp", "ip" | "ether") if matches!(self.word(), "saddr" | "daddr") => two(self).inspect(|_| _ = self.take()),
             _ => proto.template(self.word()).filter(|t| !t.name.is_empty()),
         };
         let Some(field) = field else { return self.unexpected(&[]) };
@@ -104,6 +104,10 @@ impl Parser<'_> {
             "th" => PayloadBase::Transport,
             "ih" => PayloadBase::Inner,
             _ => {
+                let token = self.peek();
+                if !matches!(token.tok, Tok::Word | Tok::Str) || !self.is_string(token) {
+                    return self.unexpected(&["string", "ll", "nh", "th"]);
+                }
                 let name = self.identifier()?;
                 return self.error(name.loc, "unknown raw payload base");
             }

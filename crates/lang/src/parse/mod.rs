@@ -26,6 +26,9 @@ mod sets;
 mod stmts;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use penstock_ruleset::model::Family;
@@ -43,9 +46,12 @@ pub const MAX_ERRORS: usize = 10;
 /// How deep files may include one another (nft's `MAX_INCLUDE_DEPTH`).
 pub const MAX_INCLUDES: usize = 16;
 
-/// How deep parentheses, braces, blocks and operators may nest. nft's parser stack ends at 10,000 symbols; each
-/// level takes several.
-const MAX_DEPTH: u32 = 200;
+/// How deep parentheses, braces and blocks may nest: far beyond use, and within any thread's stack. nft's limit is
+/// that of its parser's stack.
+const MAX_DEPTH: u32 = 50;
+
+/// How many operators of one kind may follow one another; each one nests the tree a level deeper.
+const MAX_OPERATORS: u32 = 200;
 
 /// Longest comment in bytes.
 const MAX_COMMENT: usize = 128;
@@ -384,7 +390,7 @@ impl Parser<'_> {
         self.need_tok(Tok::Assign)?;
         let value = self.initializer()?;
         self.separator()?;
-        if !again && self.scope.defines(&name.text) {
+        if !again && self.scope.get(&name.text).is_some() {
             return self.error(name.loc, format!("redefinition of symbol '{}'", name.text));
         }
         self.scope.define(name.text, value);
@@ -398,10 +404,10 @@ impl Parser<'_> {
             return self.unexpected(&["quoted string"]);
         }
         self.take();
-        let loc = self.since(start);
         let pattern = self.text(token).to_string();
         self.separator()?;
-        let paths = self.include_files(&pattern, token.loc)?;
+        let loc = self.since(start);
+        let paths = self.include_files(&pattern, loc)?;
         if paths.is_empty() {
             return Ok(());
         }

@@ -42,7 +42,7 @@ impl Parser<'_> {
                     comment = Some(p.comment()?);
                     return Ok(());
                 }
-                p.object_item(kind, &mut written)?;
+                p.object_item(kind, &mut written, true)?;
                 if separated { p.separator() } else { Ok(()) }
             })?;
             block.comment = comment;
@@ -50,10 +50,28 @@ impl Parser<'_> {
             return self.unexpected(&["'{'"]);
         } else if kind == ObjectType::Counter {
             if self.at("packets") {
-                self.object_item(kind, &mut written)?;
+                self.object_item(kind, &mut written, false)?;
             }
         } else {
-            self.object_item(kind, &mut written)?;
+            match kind {
+                ObjectType::Limit if !self.at("rate") => return self.unexpected(&["rate", "'{'"]),
+                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect => {
+                    return self.unexpected(&["'{'"]);
+                }
+                ObjectType::SecMark => {
+                    let token = self.peek();
+                    if !self.is_string(token) {
+                        return self.unexpected(&[
+                            "string",
+                            "quoted string",
+                            "string with a trailing asterisk",
+                            "'{'",
+                        ]);
+                    }
+                }
+                _ => {}
+            }
+            self.object_item(kind, &mut written, false)?;
         }
         block.loc = self.since(start);
         block.value = match written {
@@ -63,7 +81,7 @@ impl Parser<'_> {
         Ok(block)
     }
 
-    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>) -> Parsed<()> {
+    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>, in_braces: bool) -> Parsed<()> {
         match kind {
             ObjectType::Counter => {
                 self.need("packets")?;
@@ -74,11 +92,17 @@ impl Parser<'_> {
             }
             ObjectType::Quota => {
                 let start = self.here();
+                if !matches!(self.word(), "over" | "until") && !matches!(self.tok(), Tok::Num(_)) {
+                    return self.unexpected(&[]);
+                }
                 if let StmtKind::Quota { bytes, used, over } = self.quota(start)? {
                     *spec = Some(ObjectSpec::Quota { bytes, used, over });
                 }
             }
             ObjectType::Limit => {
+                if !self.at("rate") {
+                    return self.unexpected(&[]);
+                }
                 if let StmtKind::Limit(limit) = self.limit()? {
                     *spec = Some(ObjectSpec::Limit(limit));
                 }
@@ -90,7 +114,9 @@ impl Parser<'_> {
                 }
                 *spec = Some(ObjectSpec::SecMark(self.string()?.text));
             }
-            ObjectType::Synproxy => self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::Synproxy => {
+                self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)), in_braces)?;
+            },
             ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,
@@ -99,7 +125,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn synproxy_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
+    fn synproxy_item(&mut self, spec: &mut ObjectSpec, in_braces: bool) -> Parsed<()> {
         let ObjectSpec::Synproxy { mss, wscale, flags } = spec else { return Ok(()) };
         // Unlike the statement's options, in this order, on one line or several.
         if !self.at("mss") {
@@ -111,7 +137,8 @@ impl Parser<'_> {
             return self.unexpected(&["wscale"]);
         }
         self.synproxy_option(mss, wscale, flags)?;
-        while self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon) {}
+        // Without braces the next line is another command.
+        while in_braces && (self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon)) {}
         while matches!(self.word(), "timestamp" | "sack-perm" | "sack-permitted") {
             self.synproxy_option(mss, wscale, flags)?;
         }

@@ -206,6 +206,7 @@ impl Parser<'_> {
     fn fib(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
         let mut flags = 0;
+        let tuple = self.here();
         loop {
             flags |= match self.word() {
                 "saddr" => FIB_SADDR,
@@ -220,7 +221,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        let tuple = self.since(start);
+        let tuple = self.since(tuple);
         let result = match self.word() {
             "oif" => FibResult::Oif,
             "oifname" => FibResult::OifName,
@@ -232,9 +233,9 @@ impl Parser<'_> {
         let refused = if flags & (FIB_SADDR | FIB_DADDR) == 0 {
             Some("fib: need either saddr or daddr")
         } else if both(FIB_SADDR | FIB_DADDR) {
-            Some("fib: cannot use both saddr and daddr")
+            Some("fib: saddr and daddr are mutually exclusive")
         } else if both(FIB_IIF | FIB_OIF) {
-            Some("fib: cannot use both iif and oif")
+            Some("fib: iif and oif are mutually exclusive")
         } else {
             None
         };

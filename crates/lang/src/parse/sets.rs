@@ -90,7 +90,7 @@ impl Parser<'_> {
                 set.policy_memory = match self.word() {
                     "performance" => Some(false),
                     "memory" => Some(true),
-                    _ => return self.unexpected(&["performance", "memory"]),
+                    _ => return self.unexpected(&["memory", "performance"]),
                 };
                 self.take();
             }
@@ -107,8 +107,8 @@ impl Parser<'_> {
                 let start = self.here();
                 let comment = self.comment()?;
                 if set.comment.replace(comment).is_some() {
-                    return self
-                        .error(start, "You can only specify this once. This statement is duplicated.");
+                    let loc = self.since(start);
+                    return self.once(loc);
                 }
             }
             _ => {
@@ -165,11 +165,19 @@ impl Parser<'_> {
 
     fn typeof_list(&mut self) -> Parsed<Expr> {
         let start = self.here();
-        let mut parts = vec![self.primary()?];
+        let mut parts = vec![self.typeof_part()?];
         while self.eat_tok(Tok::Dot) {
-            parts.push(self.primary()?);
+            parts.push(self.typeof_part()?);
         }
         Ok(self.one_or_concat(parts, start))
+    }
+
+    fn typeof_part(&mut self) -> Parsed<Expr> {
+        let expr = self.primary()?;
+        if matches!(expr.kind, ExprKind::Symbol { .. }) {
+            return self.error(expr.loc, "primary expression type 'symbol' lacks typeof serialization");
+        }
+        Ok(expr)
     }
 
     fn map_data(&mut self, by_expression: bool) -> Parsed<SetData> {

@@ -270,6 +270,10 @@ impl Parser<'_> {
         }
     }
 
+    fn need_rate(&mut self) -> Parsed<()> {
+        if self.eat("rate") { Ok(()) } else { self.unexpected(&["name", "rate"]) }
+    }
+
     /// `over`, `until` or nothing.
     fn over(&mut self) -> bool {
         if self.eat("over") {
@@ -281,7 +285,7 @@ impl Parser<'_> {
 
     /// `rate [over] N/second [burst N packets]`, `rate [over] N mbytes/second [burst N kbytes]`
     pub(super) fn limit(&mut self) -> Parsed<StmtKind> {
-        self.need("rate")?;
+        self.need_rate()?;
         let over = self.over();
         let start = self.here();
         let rate = self.number()?;
@@ -608,8 +612,8 @@ impl Parser<'_> {
 
     fn xt(&mut self, start: Loc) -> Parsed<StmtKind> {
         self.take();
-        self.string()?;
-        self.string()?;
+        self.identifier()?;
+        self.identifier()?;
         let loc = self.since(start);
         self.error(loc, "unsupported xtables compat expression, use iptables-nft with this ruleset")
     }
