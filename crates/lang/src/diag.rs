@@ -101,7 +101,8 @@ impl Diagnostic {
         let _ = writeln!(out, "{line}");
         // Tabs before the marks keep them in place.
         let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
-        let mut marks: Vec<u8> = line.bytes().chain(std::iter::repeat(b' ')).take(place.last).map(blank).collect();
+        let mut marks: Vec<u8> =
+            line.bytes().chain(std::iter::repeat(b' ')).take(place.last).map(blank).collect();
         let mut spans = vec![(place, b'^')];
         spans.extend(
             self.others.iter().filter(|o| o.input == self.loc.input).map(|o| (Span::of(*o, inputs), b'~')),

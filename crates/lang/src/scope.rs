@@ -41,7 +41,6 @@ impl Scope {
         self.blocks.truncate(depth.max(1));
     }
 
-
     /// Defines a name in the innermost block, on top of what it was there.
     pub fn define(&mut self, name: Arc<str>, value: Expr) {
         if let Some(block) = self.blocks.last_mut() {

@@ -74,7 +74,9 @@ impl Parser<'_> {
         let second = self.second_word().to_string();
         let two = |p: &mut Self| proto.template(&format!("{} {second}", p.word()));
         let field = match (proto.name, &*second) {
-            ("arp", "ip" | "ether") if matches!(self.word(), "saddr" | "daddr") => two(self).inspect(|_| _ = self.take()),
+            ("arp", "ip" | "ether") if matches!(self.word(), "saddr" | "daddr") => {
+                two(self).inspect(|_| _ = self.take())
+            }
             _ => proto.template(self.word()).filter(|t| !t.name.is_empty()),
         };
         let Some(field) = field else { return self.unexpected(&[]) };

@@ -81,7 +81,12 @@ impl Parser<'_> {
         Ok(block)
     }
 
-    fn object_item(&mut self, kind: ObjectType, spec: &mut Option<ObjectSpec>, in_braces: bool) -> Parsed<()> {
+    fn object_item(
+        &mut self,
+        kind: ObjectType,
+        spec: &mut Option<ObjectSpec>,
+        in_braces: bool,
+    ) -> Parsed<()> {
         match kind {
             ObjectType::Counter => {
                 self.need("packets")?;
@@ -116,7 +121,7 @@ impl Parser<'_> {
             }
             ObjectType::Synproxy => {
                 self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)), in_braces)?;
-            },
+            }
             ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,

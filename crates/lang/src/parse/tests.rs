@@ -115,8 +115,10 @@ fn included_files_are_read_in_place_and_in_order() {
     files.0.insert("/etc/wrong", "t c tcp dport\n".into());
     let (cmds, messages) = read_with("t x accept\ninclude \"rules/*.nft\"\nt y accept\n", &files);
     assert_eq!(messages, "");
-    let chains: Vec<_> =
-        cmds.iter().map(|c| c.target.chain.as_ref().map(|n| n.text.to_string()).unwrap_or_default()).collect();
+    let chains: Vec<_> = cmds
+        .iter()
+        .map(|c| c.target.chain.as_ref().map(|n| n.text.to_string()).unwrap_or_default())
+        .collect();
     assert_eq!(chains, ["x", "a", "b", "y"]);
 
     let (_, messages) = read_with("include \"loop\"\n", &files);
@@ -146,7 +148,8 @@ fn nesting_has_an_end() {
             read_with(&text, &Map::default());
         }
     }
-    let (_, messages) = read_with(&format!("t c meta mark set 1{}\n", " | 1".repeat(100_000)), &Map::default());
+    let (_, messages) =
+        read_with(&format!("t c meta mark set 1{}\n", " | 1".repeat(100_000)), &Map::default());
     assert!(messages.contains("memory exhausted"));
 }
 
@@ -158,7 +161,8 @@ fn no_text_does_harm() {
     let mut rng = fastrand::Rng::with_seed(seed);
     let source = format!("{RULES}\n{COMMANDS}");
     let mut words: Vec<&str> = source.split_inclusive([' ', '\n', ';', '{', '}', ',']).collect();
-    words.extend(["\"", "\\\n", "$x", "@", "::", "1.1.1.1", "0x", "é", "\u{0}", "\t", "#", "*", "[::1]", "-"]);
+    words
+        .extend(["\"", "\\\n", "$x", "@", "::", "1.1.1.1", "0x", "é", "\u{0}", "\t", "#", "*", "[::1]", "-"]);
     let lines: Vec<&str> = source.lines().collect();
     for _ in 0..4000 {
         let mut text = String::new();
@@ -206,6 +210,8 @@ fn large_rulesets_are_read_whole() {
     let cmds = read(&text);
     let CmdKind::Add(New::Table(table)) = &cmds[0].kind else { panic!() };
     assert_eq!(table.chains[0].1.rules.len(), 10_000);
-    let Some(ExprKind::Set { elements, .. }) = table.sets[0].1.elements.as_ref().map(|e| &e.kind) else { panic!() };
+    let Some(ExprKind::Set { elements, .. }) = table.sets[0].1.elements.as_ref().map(|e| &e.kind) else {
+        panic!()
+    };
     assert_eq!(elements.len(), 100_000);
 }
