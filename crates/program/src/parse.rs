@@ -94,7 +94,7 @@ impl<'a> Words<'a> {
     }
 
     /// `=> reg 1`
-    fn into_register(&mut self) -> Parsed<Register> {
+    fn target(&mut self) -> Parsed<Register> {
         self.expect("=>")?;
         self.register()
     }
@@ -124,7 +124,7 @@ impl<'a> Words<'a> {
             "immediate" => self.immediate()?,
             "payload" => self.payload()?,
             "meta" => match self.word()? {
-                "load" => Expr::Meta(Meta { key: meta_key(self.word()?)?, dreg: self.into_register()? }),
+                "load" => Expr::Meta(Meta { key: meta_key(self.word()?)?, dreg: self.target()? }),
                 "set" => {
                     let key = meta_key(self.word()?)?;
                     self.expect("with")?;
@@ -221,7 +221,7 @@ impl<'a> Words<'a> {
                     "ipsec" => RtKey::Xfrm,
                     _ => return Err("no key of a route"),
                 };
-                Expr::Rt(Rt { key, dreg: self.into_register()? })
+                Expr::Rt(Rt { key, dreg: self.target()? })
             }
             "reject" => {
                 self.expect("type")?;
@@ -302,7 +302,7 @@ impl<'a> Words<'a> {
         self.expect("+")?;
         let offset = self.number()?;
         let Some(sreg) = sreg else {
-            return Ok(Expr::Payload(Payload { base, offset, len, dreg: self.into_register()? }));
+            return Ok(Expr::Payload(Payload { base, offset, len, dreg: self.target()? }));
         };
         self.expect("csum_type")?;
         let csum_type = match self.word()? {
@@ -428,7 +428,7 @@ impl<'a> Words<'a> {
             return Ok(Expr::ExthdrSet(ExthdrSet { op, kind, offset, len, sreg }));
         }
         let present = self.next_is("present");
-        Ok(Expr::Exthdr(Exthdr { op, kind, offset, len, present, dreg: self.into_register()? }))
+        Ok(Expr::Exthdr(Exthdr { op, kind, offset, len, present, dreg: self.target()? }))
     }
 
     /// ` offset 5`, or nothing
@@ -477,7 +477,7 @@ impl<'a> Words<'a> {
         if self.next_is("present") {
             flags |= FIB_PRESENT;
         }
-        Ok(Expr::Fib(Fib { result, flags, dreg: self.into_register()? }))
+        Ok(Expr::Fib(Fib { result, flags, dreg: self.target()? }))
     }
 }
 

@@ -87,11 +87,12 @@ impl fmt::Display for LinkError {
         match &self.place {
             Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
             Place::Rule { chain, handle, expression, name } => {
-                write!(
-                    f,
-                    "chain {chain} rule handle {handle}, expression {expression} ({name}): {}",
-                    self.reason
-                )
+                write!(f, "chain {chain} rule handle {handle}, expression {expression}")?;
+                match &self.reason {
+                    // Names it itself.
+                    LinkReason::Unsupported(reason) => write!(f, ": {reason}"),
+                    reason => write!(f, " ({name}): {reason}"),
+                }
             }
         }
     }

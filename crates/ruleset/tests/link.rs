@@ -1,0 +1,85 @@
+//! Generations become images, or are refused with the place of what cannot run.
+
+mod changes;
+
+use std::sync::Arc;
+
+use changes::*;
+use penstock_program::expr::*;
+use penstock_program::image::{ChainIndex, LinkedVerdict, Op};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+use penstock_ruleset::model::*;
+
+#[test]
+fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
+    let mut ruleset = Ruleset::default();
+    commit(
+        &mut ruleset,
+        vec![
+            table(IP),
+            chain(IP, "a"),
+            base(IP, "b", ChainType::Filter, Hook::Input),
+            rule(IP, "b", vec![counter(), jump("a")]),
+            rule(IP, "a", vec![counter()]),
+        ],
+    )
+    .unwrap();
+    let generation = ruleset.generation();
+    let linked = Linked::new(&generation).unwrap();
+    let bases: Vec<_> = linked.bases.iter().map(|b| (b.chain, b.family, b.base.hook)).collect();
+    assert_eq!(bases, [(ChainIndex(1), Family::Ip, Hook::Input)]);
+    let verdicts = linked.image.ops.iter().filter_map(|op| match op {
+        Op::Verdict(verdict) => Some(*verdict),
+        _ => None,
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    assert_eq!(verdicts, [LinkedVerdict::Jump(ChainIndex(0))]);
+    // Counters are those of the generation.
+    let shared = linked.image.ops.iter().filter_map(|op| match op {
+        Op::Counter(state) => Some(state),
+        _ => None,
+    });
+    let states = generation.tables[0].chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.states);
+    assert!(shared.zip(states).all(|(a, b)| Arc::ptr_eq(a, b)));
+    let (nfproto, table, chain, handle) = linked.image.place(penstock_program::image::RuleIndex(1)).unwrap();
+    assert_eq!((nfproto, &**table, &**chain, handle), (2, "t", "b", 3));
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_its_place() {
+    let mut ruleset = Ruleset::default();
+    commit(
+        &mut ruleset,
+        vec![
+            table(IP),
+            base(IP, "c", ChainType::Filter, Hook::Prerouting),
+            rule(IP, "c", vec![counter(), Expr::Notrack]),
+        ],
+    )
+    .unwrap();
+    let error = Linked::new(&ruleset.generation()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "table ip t chain c rule handle 2, expression 2: notrack cannot run: there is no connection tracking"
+    );
+    let mut ruleset = Ruleset::default();
+    commit(&mut ruleset, vec![table(IP), base_on(IP, "n", ChainType::Nat, Hook::Prerouting, -100, &[])])
+        .unwrap();
+    let error = Linked::new(&ruleset.generation()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "table ip t chain n: chain type nat cannot run: there is no connection tracking"
+    );
+}
+
+#[test]
+fn many_rules_are_linked_in_order() {
+    let mut ruleset = Ruleset::default();
+    let mut changes = vec![table(IP), base(IP, "c", ChainType::Filter, Hook::Forward)];
+    changes.extend((0..2000).map(|_| rule(IP, "c", vec![counter()])));
+    commit(&mut ruleset, changes).unwrap();
+    let linked = Linked::new(&ruleset.generation()).unwrap();
+    assert_eq!(linked.image.rules.len(), 2000);
+    assert!(linked.image.rule_names.is_sorted_by_key(|r| r.handle));
+}
