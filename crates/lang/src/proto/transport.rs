@@ -52,8 +52,8 @@ pub static IGMP: Proto = Proto {
     base: PayloadBase::Transport,
     templates: &[
         field("type", DataType::IgmpType, 0, 8),
-        field("mrt", DataType::Integer, 8, 8),
         field("checksum", DataType::Integer, 16, 16),
+        field("mrt", DataType::Integer, 8, 8),
         field("group", DataType::Integer, 32, 32),
     ],
     protocol_key: None,
