@@ -1,6 +1,6 @@
 //! The `penstock` command: the packet path of nftables as a program.
 
-#[allow(dead_code, reason = "asked by the front ends of the language")]
+mod files;
 mod names;
 mod run;
 

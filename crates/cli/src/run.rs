@@ -15,11 +15,11 @@ use std::time::Instant;
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_net::Network;
 use penstock_path::{Dataplane, Frame, Settings};
-use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
 use options::{Engine, Options, Source, Wanted};
 use output::Output;
+use rules::NetNames;
 use summary::{Input, Summary};
 
 /// Runs the command with the arguments after its name.
@@ -59,10 +59,6 @@ fn run(options: &Options) -> Result<bool, String> {
         return Err("Error: the jit engine is not there yet; use --engine interpreter".into());
     }
     let net = network(&options.net)?;
-    let ruleset = rules::load(&options.rules)?;
-    let generation = ruleset.generation();
-    let linked = Linked::new(&generation).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
-
     let mut captures = Vec::new();
     let mut ways = Vec::new();
     let mut inputs = Vec::new();
@@ -87,33 +83,39 @@ fn run(options: &Options) -> Result<bool, String> {
         }
         None => Output::counting(&net),
     };
-    output.trace_rules(&ruleset);
 
-    let mut path = Dataplane::new(Arc::new(net), Settings::default());
+    // The ruleset is loaded when the first frame comes.
+    let net = Arc::new(net);
+    let mut merge = Merge::new(captures);
+    let start = merge.next_time().unwrap_or(0);
+    let names = NetNames::new(&net);
+    let ruleset = rules::load(&options.rules, &names, start)?;
+    let linked =
+        Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
+    let mut path = Dataplane::new(net.clone(), Settings::default());
     path.set_rules(Arc::new(linked));
     path.trace_all(options.trace);
     let started = Instant::now();
-    let whole = pump(captures, &ways, &mut inputs, &mut path, &mut output)?;
+    let (whole, end) = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output)?;
     let elapsed = started.elapsed();
     output.finish()?;
 
-    print_rules(&ruleset, options)?;
+    print(&rules::list(&ruleset.generation(), &names, end, options.json)?)?;
     let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)
 }
 
-/// Sends the frames of all captures through the path. `Ok(false)` if a capture was broken.
+/// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.
 fn pump(
-    captures: Vec<Capture>,
+    merge: &mut Merge,
+    start: u64,
     ways: &[Way],
     inputs: &mut [Input],
     path: &mut Dataplane,
     output: &mut Output,
-) -> Result<bool, String> {
-    let names: Vec<String> = captures.iter().map(|c| c.name().to_owned()).collect();
-    let mut merge = Merge::new(captures);
-    let mut whole = true;
+) -> Result<(bool, u64), String> {
+    let (mut whole, mut now) = (true, start);
     while let Some(next) = merge.next_frame() {
         let (which, frame) = match next {
             Ok(next) => next,
@@ -124,6 +126,7 @@ fn pump(
             }
         };
         inputs[which].count(&frame);
+        now = now.max(frame.time);
         let ethernet = frame.link == LinkType::Ethernet;
         match ways[which] {
             Way::Device(device) if ethernet => {
@@ -133,14 +136,14 @@ fn pump(
             Way::Host => path.send_host(ip_packet(&frame), frame.time, output),
             Way::Device(_) | Way::HostDevice(_) => {
                 return Err(format!(
-                    "Error: {}: IP packets without a link header cannot be frames of a device; use --read host={0}",
-                    names[which]
+                    "Error: --read {}: IP packets without a link header cannot be frames of a device",
+                    inputs[which].name()
                 ));
             }
         }
         output.failed()?;
     }
-    Ok(whole)
+    Ok((whole, now))
 }
 
 /// The IP packet of a frame: a link header before it is passed over.
@@ -156,8 +159,7 @@ fn network(file: &Path) -> Result<Network, String> {
     Network::from_batch(&file.display().to_string(), &text).map_err(|e| format!("Error: {e}"))
 }
 
-fn print_rules(ruleset: &Ruleset, options: &Options) -> Result<(), String> {
-    let text = rules::list(ruleset, options.json)?;
+fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     // A reader that has seen enough is no error.
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

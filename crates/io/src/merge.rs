@@ -1,5 +1,7 @@
 //! Several captures as one.
 
+use std::collections::VecDeque;
+
 use crate::{Capture, CaptureError, Frame};
 
 /// Takes the frames of several captures in the order of their timestamps. Frames of one capture stay in the
@@ -11,18 +13,19 @@ pub struct Merge {
     queue: Vec<(u64, usize)>,
     /// Captures to advance before the next choice: all at the start, then the one whose frame was handed out.
     pending: Vec<usize>,
+    /// Errors that were met when looking ahead.
+    errors: VecDeque<CaptureError>,
 }
 
 impl Merge {
     /// Takes captures that stand before their first frames.
     pub fn new(captures: Vec<Capture>) -> Merge {
         let pending = (0..captures.len()).rev().collect();
-        Merge { queue: Vec::with_capacity(captures.len()), pending, captures }
+        Merge { queue: Vec::with_capacity(captures.len()), pending, errors: VecDeque::new(), captures }
     }
 
-    /// The next frame, with the number of its capture. After an error of one capture, which is told once, the
-    /// others go on.
-    pub fn next_frame(&mut self) -> Option<Result<(usize, Frame<'_>), CaptureError>> {
+    /// Reads on in the captures whose next frame is not known yet.
+    fn look(&mut self) {
         while let Some(which) = self.pending.pop() {
             let capture = &mut self.captures[which];
             match capture.advance() {
@@ -33,8 +36,23 @@ impl Merge {
                         self.queue.insert(at, (time, which));
                     }
                 }
-                Err(e) => return Some(Err(e)),
+                Err(e) => self.errors.push_back(e),
             }
+        }
+    }
+
+    /// Time of the frame that comes next; `None` at the end. Not to be asked while a frame is being used.
+    pub fn next_time(&mut self) -> Option<u64> {
+        self.look();
+        self.queue.first().map(|(time, _)| *time)
+    }
+
+    /// The next frame, with the number of its capture. After an error of one capture, which is told once, the
+    /// others go on.
+    pub fn next_frame(&mut self) -> Option<Result<(usize, Frame<'_>), CaptureError>> {
+        self.look();
+        if let Some(error) = self.errors.pop_front() {
+            return Some(Err(error));
         }
         if self.queue.is_empty() {
             return None;
@@ -48,6 +66,8 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
+
     use crate::{CaptureWriter, LinkType};
     use std::io::Cursor;
 

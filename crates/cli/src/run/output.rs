@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use penstock_io::{CaptureWriter, LinkType};
+use penstock_lang::print::listing::family_name;
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
-use penstock_ruleset::Ruleset;
 
 /// A device that frames leave by.
 pub struct Device {
@@ -144,14 +144,9 @@ impl Sink for Output {
 fn words(drop: &Drop<'_>) -> String {
     let reason = drop.reason.text();
     let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", super::rules::family(place.family), place.table, place.chain);
+    let at = format!("{reason}: {} {} {}", family_name(place.family), place.table, place.chain);
     match place.rule {
         Some(handle) => format!("{at} handle {handle}"),
         None => at,
     }
-}
-
-impl Output {
-    /// Gives traces the text of rules.
-    pub fn trace_rules(&mut self, _ruleset: &Ruleset) {}
 }

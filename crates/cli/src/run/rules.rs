@@ -1,34 +1,157 @@
 //! The ruleset of a run: text in, text out.
 
+use std::net::IpAddr;
 use std::path::Path;
 
-use penstock_ruleset::{Family, Ruleset};
+use penstock_lang::ast::cmd::CmdKind;
+use penstock_lang::datatype::Format;
+use penstock_lang::diag::{Diagnostic, Diagnostics};
+use penstock_lang::eval::{Context, evaluate, expand};
+use penstock_lang::lower::lower;
+use penstock_lang::names::Names;
+use penstock_lang::parse::parse;
+use penstock_lang::print::listing::Listing;
+use penstock_lang::scope::Scope;
+use penstock_lang::source::{Files, Inputs, Origin};
+use penstock_net::Network;
+use penstock_ruleset::{Generation, Ruleset};
 
-/// Loads a file as `nft -f` does. The error is what nft prints.
-pub fn load(file: &Path) -> Result<Ruleset, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
-    if text.trim().is_empty() {
-        return Ok(Ruleset::default());
+use crate::files::SystemFiles;
+use crate::names::SystemNames;
+
+/// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
+/// the epoch. The error is what nft prints.
+pub fn load(file: &Path, names: &dyn Names, now: u64) -> Result<Ruleset, String> {
+    let (name, text) = if file.as_os_str() == "-" {
+        let mut text = String::new();
+        let read = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text);
+        ("/dev/stdin".to_owned(), read.map(|_| text).map_err(|e| crate::files::words(&e)))
+    } else {
+        let name = file.display().to_string();
+        let text = SystemFiles.read(&name);
+        (name, text)
+    };
+    let text = text.map_err(|e| format!("Error: Could not open file \"{name}\": {e}"))?;
+    let mut inputs = Inputs::default();
+    let mut diags = Diagnostics::default();
+    let input = inputs.add(Origin::File { name, from: None }, text);
+    let include = ["/etc".to_owned()];
+    let commands = parse(&mut inputs, input, &SystemFiles, &include, &mut Scope::default(), &mut diags);
+
+    let mut ruleset = Ruleset::default();
+    let mut context = Context::new(&ruleset.generation(), names);
+    context.now = now;
+    let mut transaction = ruleset.begin_at(now);
+    let mut changes = Vec::new();
+    for mut command in expand(commands) {
+        if !changes_rules(&command.kind) {
+            let message = "the rules of a run only take commands that change the ruleset";
+            diags.push(Diagnostic::error(command.loc, message));
+        } else if evaluate(&mut command, &mut context, &mut diags) {
+            changes.extend(lower(&command, &context));
+        }
     }
-    Err("Error: loading rules is not there yet".into())
+    if !diags.has_errors() {
+        for lowered in changes {
+            if let Err(e) = transaction.apply(lowered.change) {
+                let message = format!("Could not process rule: {}", e.errno.text());
+                diags.push(Diagnostic::error(lowered.places.loc(&e.blame), message));
+            }
+        }
+    }
+    if diags.has_errors() {
+        return Err(diags.render(&inputs));
+    }
+    ruleset.commit(transaction).map_err(|e| format!("Error: Could not process rule: {}", e.errno.text()))?;
+    eprint!("{}", diags.render(&inputs));
+    Ok(ruleset)
 }
 
-/// The ruleset as `nft list ruleset` prints it, or `nft -j list ruleset`.
-pub fn list(_ruleset: &Ruleset, json: bool) -> Result<String, String> {
+fn changes_rules(kind: &CmdKind) -> bool {
+    match kind {
+        CmdKind::Add(_)
+        | CmdKind::Create(_)
+        | CmdKind::Insert(_)
+        | CmdKind::Replace(_)
+        | CmdKind::Delete { .. }
+        | CmdKind::Flush(_)
+        | CmdKind::Rename { .. } => true,
+        _ => false,
+    }
+}
+
+/// The ruleset at a time as `nft list ruleset` prints it, or `nft -j list ruleset`.
+pub fn list(generation: &Generation, names: &dyn Names, now: u64, json: bool) -> Result<String, String> {
     if json {
-        return Err("Error: JSON is not there yet".into());
+        return Err("Error: listing in JSON is not there yet".into());
     }
-    Ok(String::new())
+    let listing = Listing { generation, format: Format::default(), names, now };
+    Ok(listing.ruleset(None))
 }
 
-/// The word of the language for a family.
-pub fn family(family: Family) -> &'static str {
-    match family {
-        Family::Inet => "inet",
-        Family::Ip => "ip",
-        Family::Arp => "arp",
-        Family::Netdev => "netdev",
-        Family::Bridge => "bridge",
-        Family::Ip6 => "ip6",
+/// Names of a network's devices, and of everything else those of the system.
+pub struct NetNames<'a> {
+    net: &'a Network,
+    system: SystemNames,
+}
+
+impl<'a> NetNames<'a> {
+    /// The devices of `net`.
+    pub fn new(net: &'a Network) -> Self {
+        NetNames { net, system: SystemNames::default() }
+    }
+}
+
+impl Names for NetNames<'_> {
+    fn interface_index(&self, name: &str) -> Option<u32> {
+        self.net.link_by_name(name).map(|l| l.index)
+    }
+    fn interface_name(&self, index: u32) -> Option<String> {
+        self.net.link(index).map(|l| l.name.to_string())
+    }
+    fn service_port(&self, name: &str, protocol: Option<&str>) -> Option<u16> {
+        self.system.service_port(name, protocol)
+    }
+    fn service_name(&self, port: u16, protocol: Option<&str>) -> Option<String> {
+        self.system.service_name(port, protocol)
+    }
+    fn protocol_number(&self, name: &str) -> Option<u8> {
+        self.system.protocol_number(name)
+    }
+    fn protocol_name(&self, number: u8) -> Option<String> {
+        self.system.protocol_name(number)
+    }
+    fn user_id(&self, name: &str) -> Option<u32> {
+        self.system.user_id(name)
+    }
+    fn user_name(&self, id: u32) -> Option<String> {
+        self.system.user_name(id)
+    }
+    fn group_id(&self, name: &str) -> Option<u32> {
+        self.system.group_id(name)
+    }
+    fn group_name(&self, id: u32) -> Option<String> {
+        self.system.group_name(id)
+    }
+    fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
+        self.system.host_addresses(name)
+    }
+    fn host_name(&self, address: IpAddr) -> Option<String> {
+        self.system.host_name(address)
+    }
+    fn table_value(&self, table: &str, name: &str) -> Option<u32> {
+        self.system.table_value(table, name)
+    }
+    fn table_name(&self, table: &str, value: u32) -> Option<String> {
+        self.system.table_name(table, value)
+    }
+    fn local_offset(&self, at: Option<i64>) -> i64 {
+        self.system.local_offset(at)
+    }
+    fn cgroup_id(&self, path: &str) -> Result<u64, String> {
+        self.system.cgroup_id(path)
+    }
+    fn cgroup_path(&self, id: u64) -> Option<String> {
+        self.system.cgroup_path(id)
     }
 }

@@ -22,6 +22,11 @@ impl Input {
         Input { name, frames: 0, bytes: 0, cut: 0 }
     }
 
+    /// As after `--read`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Counts a frame.
     pub fn count(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
