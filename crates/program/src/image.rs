@@ -296,3 +296,6 @@ pub enum Load {
     /// It is the verdict.
     Verdict,
 }
+
+// Two operations fit a cache line.
+const _: () = assert!(size_of::<Op>() <= 32);

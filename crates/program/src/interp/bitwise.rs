@@ -5,6 +5,7 @@
 use super::Step;
 use super::registers::Registers;
 
+#[inline(never)]
 pub(super) fn mask_xor(
     src: u8,
     dst: u8,
@@ -20,6 +21,7 @@ pub(super) fn mask_xor(
 }
 
 /// Bits leave a word for the one before it.
+#[inline(never)]
 pub(super) fn lshift(src: u8, dst: u8, words: u8, bits: u8, registers: &mut Registers) -> Step {
     let mut carry = 0;
     for i in (0..words).rev() {
@@ -31,6 +33,7 @@ pub(super) fn lshift(src: u8, dst: u8, words: u8, bits: u8, registers: &mut Regi
 }
 
 /// Bits leave a word for the one after it.
+#[inline(never)]
 pub(super) fn rshift(src: u8, dst: u8, words: u8, bits: u8, registers: &mut Registers) -> Step {
     let mut carry = 0;
     for i in 0..words {
@@ -43,6 +46,7 @@ pub(super) fn rshift(src: u8, dst: u8, words: u8, bits: u8, registers: &mut Regi
 
 /// Swaps the bytes of each number; on a host in network order there is nothing to swap. What is left of a last word is
 /// not touched.
+#[inline(never)]
 pub(super) fn byteorder(src: u8, dst: u8, len: u8, size: u8, registers: &mut Registers) -> Step {
     let mut numbers = [0; 64];
     let from = registers.bytes(src, len);

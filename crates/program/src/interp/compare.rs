@@ -30,7 +30,7 @@ pub(super) fn cmp(op: CmpOp, bytes: &[u8], constant: &[u8; 16]) -> Step {
     Step::unless(!holds)
 }
 
-#[inline]
+#[inline(never)]
 pub(super) fn range(inside: bool, bytes: &[u8], ends: &[[u8; 16]; 2]) -> Step {
     let [from, to] = ends;
     Step::unless((order(bytes, from).is_ge() && order(bytes, to).is_le()) != inside)

@@ -5,6 +5,7 @@ use penstock_wire::ethernet;
 use penstock_wire::protocol;
 
 /// Bob Jenkins' lookup3 as the kernel has it: words are read in host order.
+#[inline(never)]
 pub fn jhash(bytes: &[u8], seed: u32) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(bytes.len() as u32).wrapping_add(seed);
     let (mut a, mut b, mut c) = (start, start, start);
@@ -61,6 +62,7 @@ pub fn reciprocal_scale(value: u32, modulus: u32) -> u32 {
 /// A hash that both directions of a flow share: [`jhash`] over transport protocol, addresses and ports, of each pair the
 /// smaller one first. The kernel's (`__skb_get_hash_symmetric()`) is keyed at random and differs from boot to boot; this
 /// one is the same always. Packets that are not IP have one hash for all; fragments are hashed without ports.
+#[inline(never)]
 pub(super) fn symmetric(packet: &Packet) -> u32 {
     let network = packet.network();
     let pair = match packet.meta.protocol {

@@ -7,7 +7,7 @@ use super::registers::Registers;
 use super::{Step, stateful};
 use crate::image::{LinkedData, LinkedValue, Load};
 
-#[inline]
+#[inline(never)]
 pub(super) fn lookup(
     set: &Set<LinkedValue>,
     src: u8,

@@ -148,7 +148,7 @@ fn settable(kind: PacketType) -> bool {
     kind as u8 <= PacketType::OtherHost as u8
 }
 
-#[inline]
+#[inline(never)]
 pub(super) fn set(key: MetaKey, src: u8, registers: &Registers, packet: &mut Packet) -> Step {
     let meta = &mut packet.meta;
     let byte = registers.bytes(src, 1)[0];

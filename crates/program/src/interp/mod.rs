@@ -19,6 +19,8 @@ mod reject;
 mod rt;
 mod stateful;
 
+use std::mem::MaybeUninit;
+
 use penstock_packet::Packet;
 
 use crate::Env;
@@ -87,7 +89,8 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
         None => Frame { chain, rule: 0, end: 0 },
     };
     let mut registers = Registers::new();
-    let mut stack = [Frame { chain: base, rule: 0, end: 0 }; JUMP_STACK];
+    // Clearing it would cost each packet more than its first rule.
+    let mut stack = [const { MaybeUninit::<Frame>::uninit() }; JUMP_STACK];
     let mut depth = 0;
     let mut at = enter(base);
     loop {
@@ -119,7 +122,7 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
                 LinkedVerdict::Jump(chain) => {
                     // Commit refuses deeper rulesets; a packet that meets one nevertheless is dropped.
                     let Some(frame) = stack.get_mut(depth) else { return Outcome::Drop(rule) };
-                    *frame = at;
+                    frame.write(at);
                     depth += 1;
                     at = enter(chain);
                 }
@@ -137,7 +140,8 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
             0 => break,
             _ => {
                 depth -= 1;
-                at = stack[depth];
+                // SAFETY: `depth` grows only when the frame at it was written.
+                at = unsafe { stack[depth].assume_init() };
             }
         }
     }

@@ -29,6 +29,7 @@ pub(super) fn meets_tag(offset: u16, len: u8) -> bool {
     usize::from(offset) + usize::from(len) > ETH_TYPE
 }
 
+#[inline(never)]
 pub(super) fn load_link(packet: &Packet, offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Step {
     if !packet.has_link() {
         return Step::Break;
@@ -68,6 +69,7 @@ fn load_tagged(
     Some(())
 }
 
+#[inline(never)]
 pub(super) fn load_inner(packet: &Packet, offset: u16, len: u8, dst: u8, registers: &mut Registers) -> Step {
     Step::found(packet.inner_offset().and_then(|inner| {
         let bytes = packet.network().get(inner..)?;

@@ -14,6 +14,7 @@ pub(super) fn counter(state: &State, packet: &Packet) -> Step {
     Step::Next
 }
 
+#[inline(never)]
 pub(super) fn run(stateful: &Stateful, packet: &Packet) -> Step {
     match stateful {
         Stateful::Counter(state) => counter(state, packet),
