@@ -59,7 +59,7 @@ impl Type {
     pub(crate) fn kind(&self) -> Base {
         match self {
             Type::Concat(_) => Base::Concat,
-            Type::Base(dtype) if dtype.is_bitmask() => Base::Bitmask,
+            Type::Base(dtype) if dtype.base() == Some(DataType::Bitmask) => Base::Bitmask,
             Type::Base(dtype) => match dtype.basetype() {
                 DataType::Integer => Base::Integer,
                 DataType::String => Base::String,

@@ -10,6 +10,21 @@ use crate::eval::context::{Base, Expected, fields_of};
 use crate::eval::{Eval, Result, conflict, error};
 use crate::source::Loc;
 
+/// Protocols that the grammar knows, whatever `/etc/protocols` says.
+const PROTOCOLS: &[(&str, u128)] = &[
+    ("tcp", 6),
+    ("udp", 17),
+    ("udplite", 136),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp", 1),
+    ("icmpv6", 58),
+    ("igmp", 2),
+    ("comp", 108),
+    ("dccp", 33),
+    ("sctp", 132),
+];
+
 /// Lowest `bits` bits set.
 pub(crate) fn bitmask(bits: u32) -> u128 {
     if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
@@ -169,6 +184,12 @@ impl Eval<'_, '_> {
 
     /// A word becomes the value that it names in a type.
     fn parse_symbol(&mut self, e: &mut Expr, dtype: DataType, text: &str) -> Result {
+        if let (DataType::InetProtocol, Some((_, number))) =
+            (dtype, PROTOCOLS.iter().find(|(name, _)| *name == text))
+        {
+            *e = constant(*number, e.loc, Type::Base(dtype), dtype.order(), dtype.size());
+            return Ok(());
+        }
         match datatype::parse(dtype, text, self.ctx.names) {
             Ok(found) => {
                 e.kind = ExprKind::Value(found.value);

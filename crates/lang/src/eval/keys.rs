@@ -1,6 +1,6 @@
 //! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey, XfrmKey};
+use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
@@ -61,18 +61,29 @@ impl Eval<'_, '_> {
                 set_type(e, dtype, info.order, len);
             }
             ExprKind::Rt { key } => {
-                // `rt nexthop` without a family is what the table or the rule is about.
-                let key = *key;
-                let info = keys::rt(key);
-                match key {
-                    RtKey::Nexthop4 if network.is_some_and(|n| *n == network::IP6) => {
-                        return error(loc, conflicting(&network::IP6, &network::IP));
+                // Written without a family it is that of the table or of the rule.
+                if matches!(key, RtKey::Nexthop4 | RtKey::Nexthop6) && e.dtype == Type::default() {
+                    *key = match network {
+                        Some(known) if *known == network::IP => RtKey::Nexthop4,
+                        Some(known) if *known == network::IP6 => RtKey::Nexthop6,
+                        _ => {
+                            return error(
+                                loc,
+                                "cannot determine ip protocol version, use \"ip nexthop\" or \"ip6 nexthop\" instead",
+                            );
+                        }
+                    };
+                }
+                match (*key, network) {
+                    (RtKey::Nexthop4, Some(known)) if *known == network::IP6 => {
+                        return error(loc, conflicting(known, &network::IP));
                     }
-                    RtKey::Nexthop6 if network.is_some_and(|n| *n == network::IP) => {
-                        return error(loc, conflicting(&network::IP, &network::IP6));
+                    (RtKey::Nexthop6, Some(known)) if *known == network::IP => {
+                        return error(loc, conflicting(known, &network::IP6));
                     }
                     _ => {}
                 }
+                let info = keys::rt(*key);
                 set_type(e, info.dtype, info.order, info.len);
             }
             ExprKind::Socket { key, .. } => {
@@ -105,15 +116,6 @@ impl Eval<'_, '_> {
             }
             ExprKind::Xfrm { key, .. } => {
                 let key = *key;
-                match key {
-                    XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 => {
-                        self.xfrm_dependency(&network::IP, loc)?;
-                    }
-                    XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => {
-                        self.xfrm_dependency(&network::IP6, loc)?;
-                    }
-                    XfrmKey::Reqid | XfrmKey::Spi => {}
-                }
                 let info = keys::xfrm(key);
                 set_type(e, info.dtype, info.order, info.len);
             }
@@ -163,13 +165,6 @@ impl Eval<'_, '_> {
                 };
                 Ok(())
             }
-        }
-    }
-
-    fn xfrm_dependency(&mut self, wanted: &'static crate::proto::Proto, loc: crate::source::Loc) -> Result {
-        match self.protocols.at(PayloadBase::Network) {
-            Some(known) if known != wanted => error(loc, conflicting(known, wanted)),
-            _ => Ok(()),
         }
     }
 

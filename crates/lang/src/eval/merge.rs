@@ -77,7 +77,9 @@ fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
     let adjacent = a.base == b.base && a.offset + a_left.len == b.offset;
     let aligned = [a.offset, a_left.len, b.offset, b_left.len].iter().all(|n| n % 8 == 0);
     let total = a_left.len + b_left.len;
-    if op != other || !adjacent || !aligned || total > 128 {
+    // Comparing one word is fast in the kernel, so words stay what they are.
+    let words = a_left.len <= 32 && b_left.len <= 32 && total > 32;
+    if op != other || !adjacent || !aligned || words || total > 128 {
         return None;
     }
     let value = number(a_right)? << b_left.len | number(b_right)?;

@@ -157,6 +157,8 @@ pub(crate) struct Eval<'c, 'a> {
     pub expected: Expected,
     /// Matches that the statement at hand depends on: they go before it.
     pub inserted: Vec<Stmt>,
+    /// Those that go to the head of the rule.
+    pub at_head: Vec<Stmt>,
     /// The set whose elements are being evaluated.
     pub set: Option<Arc<SetInfo>>,
     /// The ICMP message type that a match before asked for, or the set of them.
@@ -173,6 +175,7 @@ impl<'c, 'a> Eval<'c, 'a> {
             protocols: Protocols::new(family),
             expected: Expected::default(),
             inserted: Vec::new(),
+            at_head: Vec::new(),
             set: None,
             icmp_type: None,
             icmp_types_seen: None,

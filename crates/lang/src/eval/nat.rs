@@ -277,7 +277,9 @@ fn is_concat_map(addr: &Expr, eval: &Eval<'_, '_>) -> bool {
 fn keyed_by_transport(addr: &Expr) -> bool {
     fn transport(e: &Expr) -> bool {
         match &e.kind {
-            ExprKind::Payload(p) => p.base == PayloadBase::Transport,
+            ExprKind::Payload(p) => {
+                p.base == PayloadBase::Transport && !p.raw && p.proto.is_some_and(|p| *p != transport::TH)
+            }
             ExprKind::Concat(parts) => parts.iter().any(transport),
             _ => false,
         }

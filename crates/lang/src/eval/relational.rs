@@ -101,6 +101,9 @@ impl Eval<'_, '_> {
         if matches!(*op, RelOp::Implicit | RelOp::Eq) {
             self.note_protocol(left, right);
         }
+        if *op == RelOp::Neg && matches!(left.kind, ExprKind::Binop { .. }) {
+            return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
+        }
         if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
             return error(
                 right.loc,

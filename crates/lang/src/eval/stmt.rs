@@ -4,8 +4,8 @@ use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 
 use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind};
-use crate::ast::stmt::{Log, Reject};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
+use crate::ast::stmt::{Log, NatKind, Reject};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
@@ -35,25 +35,43 @@ impl Eval<'_, '_> {
         for (i, mut stmt) in stmts.into_iter().enumerate() {
             self.inserted.clear();
             self.expected = Expected::default();
-            self.statement(&mut stmt)?;
             if let Some(first) = terminal {
-                let _ = first;
-                return conflict(stmt.loc, first, "Statement after terminal statement has no effect");
+                return conflict(keyword(&stmt), first, "Statement after terminal statement has no effect");
             }
-            if i + 1 < last && is_terminal(&stmt) {
-                terminal = Some(stmt.loc);
+            self.statement(&mut stmt)?;
+            if is_terminal(&stmt) {
+                terminal = Some(keyword(&stmt));
             }
             out.append(&mut self.inserted);
-            out.push(stmt);
+            if i + 1 == last || !self.is_redundant(&stmt) {
+                out.push(stmt);
+            }
+        }
+        if !self.at_head.is_empty() {
+            out.splice(0..0, self.at_head.drain(..));
         }
         crate::eval::merge::merge_payloads(&mut out);
         rule.stmts = out;
         Ok(())
     }
 
+    /// `meta protocol ip` says nothing in a table of that family; it stays where it is all that a rule says last.
+    fn is_redundant(&self, stmt: &Stmt) -> bool {
+        let own = match self.family {
+            Family::Ip => 0x0800,
+            Family::Ip6 => 0x86dd,
+            _ => return false,
+        };
+        let StmtKind::Match(e) = &stmt.kind else { return false };
+        let ExprKind::Relational { op: RelOp::Implicit | RelOp::Eq, left, right } = &e.kind else {
+            return false;
+        };
+        matches!(left.kind, ExprKind::Meta { key: MetaKey::Protocol }) && right.value() == Some(own)
+    }
+
     /// Evaluates one statement.
     pub(crate) fn statement(&mut self, stmt: &mut Stmt) -> Result {
-        let loc = stmt.loc;
+        let loc = keyword(stmt);
         match &mut stmt.kind {
             StmtKind::Match(e) => match e.kind {
                 ExprKind::Relational { .. } | ExprKind::FlagCmp { .. } => self.expr(e),
@@ -449,7 +467,11 @@ impl Eval<'_, '_> {
                     Some(_) => {
                         return error(loc, "you cannot use tcp reset with this protocol");
                     }
-                    None => self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?,
+                    None => {
+                        // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
+                        self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
+                        self.at_head.append(&mut self.inserted);
+                    }
                 }
                 Ok(())
             }
@@ -499,6 +521,21 @@ impl Eval<'_, '_> {
     }
 }
 
+/// The word that messages about a whole statement point at.
+fn keyword(stmt: &Stmt) -> Loc {
+    let len = match &stmt.kind {
+        StmtKind::Log(_) => 3,
+        StmtKind::Reject(_) => 6,
+        StmtKind::Nat(nat) => match nat.kind {
+            NatKind::Nat(_) => 4,
+            NatKind::Masquerade => 10,
+            NatKind::Redirect => 8,
+        },
+        _ => return stmt.loc,
+    };
+    Loc { end: stmt.loc.end.min(stmt.loc.start + len), ..stmt.loc }
+}
+
 /// Whether nothing of a rule after it is ever reached.
 fn is_terminal(stmt: &Stmt) -> bool {
     match &stmt.kind {
@@ -506,7 +543,7 @@ fn is_terminal(stmt: &Stmt) -> bool {
             &e.kind,
             ExprKind::Verdict(v) if !matches!(v, crate::ast::expr::VerdictExpr::Continue)
         ),
-        StmtKind::Reject(_) => true,
+        StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => true,
         _ => false,
     }
 }

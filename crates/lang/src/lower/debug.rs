@@ -10,6 +10,7 @@ use penstock_sets::Element;
 
 use crate::eval::Context;
 use crate::lower::Lowered;
+use crate::lower::set::key_after;
 
 /// `NFT_SET_*`.
 const ANONYMOUS: u32 = 1;
@@ -37,7 +38,11 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 elements_text(*family, table, set, elements, ctx, &mut out);
             }
             Change::AddRule { family, table, chain, position, rule } => {
-                let _ = write!(out, "{} {table} {} ", family_word(*family), shown(chain));
+                let _ = write!(out, "{} {table} ", family_word(*family));
+                let chain = shown(chain);
+                if !chain.is_empty() {
+                    let _ = write!(out, "{chain} ");
+                }
                 match position {
                     Position::Replace(handle) => {
                         let _ = write!(out, "{handle} ");
@@ -49,7 +54,7 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 }
                 out.push('\n');
                 for expr in &rule.exprs {
-                    let _ = writeln!(out, "  [ {} ]", shown(&expr.to_string()));
+                    let _ = writeln!(out, "  {}", shown(&expr.to_string()));
                 }
                 out.push('\n');
             }
@@ -73,6 +78,12 @@ fn family_word(family: Family) -> &'static str {
 /// Without the numbers that tell anonymous sets apart.
 fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    // Implicit chains have no name yet.
+    let implicit = text.find(" -> __chain%d#").or_else(|| text.starts_with("__chain%d#").then_some(0));
+    if let Some(at) = implicit {
+        let end = text[at..].find(" ]").map_or("", |end| &text[at + end..]);
+        return format!("{}{end}", &text[..at]);
+    }
     let mut rest = text;
     while let Some(at) = rest.find("%d#") {
         out.push_str(&rest[..at + 2]);
@@ -141,19 +152,6 @@ fn data_text(data: Option<&ElementData>, out: &mut String) {
     }
 }
 
-/// The key after the last one of an interval; `None` if there is none.
-fn after(key: &[u8]) -> Option<Vec<u8>> {
-    let mut next = key.to_vec();
-    for byte in next.iter_mut().rev() {
-        let (sum, carry) = byte.overflowing_add(1);
-        *byte = sum;
-        if !carry {
-            return Some(next);
-        }
-    }
-    None
-}
-
 fn elements_text(
     family: Family,
     table: &Arc<str>,
@@ -188,14 +186,15 @@ fn elements_text(
         if let Some(first) = sorted.first().filter(|e| fresh && e.key.iter().any(|b| *b != 0)) {
             line(&vec![0; first.key.len()], None, None, INTERVAL_END, false);
         }
-        for element in sorted {
+        let following = sorted.iter().skip(1).map(|e| Some(&*e.key)).chain([None]);
+        for (element, following) in sorted.iter().zip(following) {
             if element.key.is_empty() {
                 line(&[], None, element.value.data.as_ref(), CATCH_ALL, false);
                 continue;
             }
-            let next = after(element.key_end.as_deref().unwrap_or(&element.key));
+            let next = key_after(element.key_end.as_deref().unwrap_or(&element.key));
             line(&element.key, None, element.value.data.as_ref(), 0, next.is_none());
-            if let Some(next) = next {
+            if let Some(next) = next.filter(|n| following != Some(n.as_slice())) {
                 line(&next, None, None, INTERVAL_END, false);
             }
         }

@@ -133,7 +133,7 @@ impl Program<'_, '_> {
                 self.push(Op::Hash(Hash::Sym { modulus: *modulus, offset: *offset, dreg }));
             }
             ExprKind::Hash { expr: Some(expr), modulus, seed, offset } => {
-                let source = self.take(expr.len);
+                let source = self.take(expr);
                 self.load(expr, source);
                 self.release(source);
                 let sreg = register(source);
@@ -228,7 +228,7 @@ impl Program<'_, '_> {
         let ExprKind::SetRef { set } = &mappings.kind else { return };
         let source = match slot {
             Some(slot) => slot,
-            None => self.take(key.len),
+            None => self.take(key),
         };
         self.load(key, source);
         if slot.is_none() {
@@ -249,7 +249,7 @@ impl Program<'_, '_> {
 
     /// A match.
     pub(crate) fn relational(&mut self, op: RelOp, left: &Expr, right: &Expr) {
-        let slot = self.take(left.len);
+        let slot = self.take(left);
         match &right.kind {
             ExprKind::SetRef { set } => {
                 self.load(left, slot);
@@ -268,7 +268,11 @@ impl Program<'_, '_> {
                 }
             }
             ExprKind::Prefix { base, len } => self.prefix(op, left, right, base, *len, slot),
-            _ if op == RelOp::Neg || op == RelOp::Implicit && right.base() == Base::Bitmask => {
+            _ if op == RelOp::Neg
+                || op == RelOp::Implicit
+                    && right.base() == Base::Bitmask
+                    && !matches!(left.kind, ExprKind::Binop { .. }) =>
+            {
                 self.load(left, slot);
                 let len = bytes_of(left.len);
                 self.mask(slot, right.value().unwrap_or(0), 0, left.order, len);

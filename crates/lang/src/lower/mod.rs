@@ -20,6 +20,7 @@ use penstock_program::expr::Expr as Op;
 use penstock_ruleset::model::Family;
 use penstock_ruleset::{Blame, Change};
 
+use crate::ast::{Expr, ExprKind};
 use crate::cache::SetInfo;
 use crate::eval::Context;
 use crate::source::Loc;
@@ -98,16 +99,21 @@ impl<'c, 'a> Program<'c, 'a> {
         Program { ctx, family, table, next: 0, ops: Vec::new(), chains: Vec::new(), chain_id: 0 }
     }
 
-    /// The next free registers for so many bits.
-    fn take(&mut self, bits: u32) -> usize {
+    /// The next free register: 16 bytes, or what a concatenation needs.
+    fn take(&mut self, e: &Expr) -> usize {
         let slot = self.next;
-        self.next += bits.div_ceil(32).max(1) as usize;
+        self.next += match e.kind {
+            ExprKind::Concat(_) => e.len.div_ceil(32).max(1) as usize,
+            _ => REGISTER_SLOTS,
+        };
         slot
     }
 
-    /// Takes a whole 16-byte register.
+    /// The next free 16-byte register.
     fn take_wide(&mut self) -> usize {
-        self.take(128)
+        let slot = self.next;
+        self.next += REGISTER_SLOTS;
+        slot
     }
 
     /// Gives back all registers from this slot on.
@@ -119,6 +125,9 @@ impl<'c, 'a> Program<'c, 'a> {
         self.ctx.set(self.family, &self.table, name)
     }
 }
+
+/// 32-bit slots of a 16-byte register.
+const REGISTER_SLOTS: usize = 4;
 
 /// The register that starts at a slot.
 fn register(slot: usize) -> Register {

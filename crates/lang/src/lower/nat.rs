@@ -52,9 +52,11 @@ impl Program<'_, '_> {
             proto_min = Some(register(slot));
         }
         self.release(base);
+        // Ports alone are for whatever the table is for.
+        let family = if nat.family == 0 { self.family as u8 } else { nat.family };
         self.ops.push(match nat.kind {
             NatKind::Nat(kind) => {
-                Op::Nat(NatOp { kind, family: nat.family, addr_min, addr_max, proto_min, proto_max, flags })
+                Op::Nat(NatOp { kind, family, addr_min, addr_max, proto_min, proto_max, flags })
             }
             NatKind::Masquerade => Op::Masq(Masq { proto_min, proto_max, flags }),
             NatKind::Redirect => Op::Redir(Redir { proto_min, proto_max, flags }),

@@ -148,27 +148,36 @@ fn element_count(info: &SetInfo, elements: &[Element<ElementValue>]) -> u32 {
     if !info.interval || info.key.is_concat() {
         return elements.len() as u32;
     }
-    let last = vec![0xff; bytes_of(info.key.len()) as usize];
-    let mut count = 0;
-    let mut first = true;
-    let mut lowest: Option<&[u8]> = None;
-    for element in elements {
+    let mut sorted: Vec<_> = elements
+        .iter()
+        .filter(|e| !e.key.is_empty())
+        .map(|e| (&*e.key, e.key_end.as_deref().unwrap_or(&e.key)))
+        .collect();
+    sorted.sort_unstable();
+    let mut count = elements.len() as u32;
+    if sorted.first().is_some_and(|(from, _)| from.iter().any(|b| *b != 0)) {
         count += 1;
-        if element.key.is_empty() {
-            continue;
-        }
-        first = false;
-        if element.key_end.as_deref().unwrap_or(&element.key) != last.as_slice() {
+    }
+    for (i, (_, to)) in sorted.iter().enumerate() {
+        let Some(next) = key_after(to) else { continue };
+        if sorted.get(i + 1).is_none_or(|(from, _)| **from != *next) {
             count += 1;
         }
-        if lowest.is_none_or(|l| *element.key < *l) {
-            lowest = Some(&element.key);
-        }
-    }
-    if !first && lowest.is_some_and(|l| l.iter().any(|b| *b != 0)) {
-        count += 1;
     }
     count
+}
+
+/// The key after the last one of an interval; `None` if there is none.
+pub(crate) fn key_after(key: &[u8]) -> Option<Vec<u8>> {
+    let mut next = key.to_vec();
+    for byte in next.iter_mut().rev() {
+        let (sum, carry) = byte.overflowing_add(1);
+        *byte = sum;
+        if !carry {
+            return Some(next);
+        }
+    }
+    None
 }
 
 /// Where an element's key was written.

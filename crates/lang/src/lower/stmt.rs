@@ -84,7 +84,7 @@ impl Program<'_, '_> {
                 }
                 ExprKind::Map { key, mappings } => {
                     if let ExprKind::SetRef { set } = &mappings.kind {
-                        let slot = self.take(key.len);
+                        let slot = self.take(key);
                         self.load(key, slot);
                         self.release(slot);
                         self.ops.push(Op::Objref(Objref::Map { sreg: register(slot), set: set.clone() }));
@@ -235,7 +235,7 @@ impl Program<'_, '_> {
 
     /// An argument in registers of its own size.
     pub(crate) fn argument(&mut self, e: &Expr) -> Register {
-        let slot = self.take(e.len);
+        let slot = self.take(e);
         self.load(e, slot);
         register(slot)
     }
