@@ -6,6 +6,8 @@ mod expr;
 mod object;
 mod stmt;
 
+pub use object::ruleset;
+
 use serde_json::{Map, Value};
 
 /// An object of one member, the usual form of this schema.

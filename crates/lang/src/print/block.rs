@@ -14,7 +14,7 @@ const FLOWTABLE_OFFLOAD: u32 = 1;
 const FLOWTABLE_COUNTER: u32 = 2;
 
 /// A hook as it is written.
-pub(super) fn hook_name(hook: Hook) -> &'static str {
+pub(crate) fn hook_name(hook: Hook) -> &'static str {
     match hook {
         Hook::Ingress => "ingress",
         Hook::Prerouting => "prerouting",

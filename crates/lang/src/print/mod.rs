@@ -16,7 +16,9 @@ mod set;
 mod stmt;
 pub mod trace;
 
+pub(crate) use block::hook_name;
 pub use listing::Listing;
+pub(crate) use object::timeout_states;
 
 /// Collects text.
 pub struct Printer<'a> {
