@@ -110,7 +110,13 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
                     }
                     return Outcome::Drop(rule);
                 }
-                Step::Stolen => return Outcome::Stolen,
+                Step::Stolen => {
+                    // An outside that took metadata along with the packet has traced it itself.
+                    if packet.meta.nftrace {
+                        env.trace(packet, Trace::Taken { rule, word: "stolen" });
+                    }
+                    return Outcome::Stolen;
+                }
             };
             if packet.meta.nftrace && verdict != LinkedVerdict::Return {
                 env.trace(packet, Trace::Rule { rule, verdict: &verdict });
