@@ -486,6 +486,11 @@ impl Network {
         self.own4.contains_key(&address)
     }
 
+    /// The link that has the IPv4 address.
+    pub fn owner4(&self, address: u32) -> Option<u32> {
+        self.own4.get(&address).copied()
+    }
+
     /// Whether rules or local routes were added, so that the addresses of links do not tell all about what is local.
     #[inline]
     pub fn custom4(&self) -> bool {

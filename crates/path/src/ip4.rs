@@ -107,6 +107,9 @@ impl<S: Sink> Worker<'_, S> {
         let Some(options) = self.ip4_options(packet, Some(&to)) else { return };
         if to.local {
             self.ip4_deliver(packet, &to);
+        } else if known.is_some() {
+            // What the host sent itself to a group it is no member of.
+            self.drop(DropReason::NotMember, packet);
         } else {
             self.ip4_forward(packet, &to, &options);
         }

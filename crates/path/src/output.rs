@@ -8,10 +8,10 @@ use penstock_ruleset::model::ChainType;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
 
 use crate::hooks::Protocol;
-use crate::ip6;
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
+use crate::{ip4, ip6};
 
 /// What a `type route` chain looks at: if it changes, the packet is routed again (`nft_chain_route.c`).
 #[derive(PartialEq)]
@@ -67,6 +67,13 @@ impl<S: Sink> Worker<'_, S> {
         }
         if zero(daddr) {
             return None;
+        }
+        if saddr != 0 && (daddr >> 28 == 0xe || daddr == u32::MAX) {
+            // A source address chooses the device for groups and broadcasts.
+            if let Some(oif) = self.net.owner4(saddr) {
+                let kind = if daddr == u32::MAX { RouteType::Broadcast } else { RouteType::Multicast };
+                return Some((Destination::special(kind, false, oif, 0), saddr));
+            }
         }
         let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, ..Flow4::default() };
         let hit = self.net.route4(&flow).ok()?;
@@ -171,6 +178,14 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip_output()`: postrouting, fragments, neighbour.
     pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination) {
         packet.meta.oif = to.oif;
+        let many = matches!(to.kind, RouteType::Broadcast | RouteType::Multicast);
+        if many && packet.meta.iif == 0 && to.oif != LOOPBACK {
+            self.hear_oneself(Protocol::Ip, packet, to);
+            let ttl = ipv4::Header::new(packet.network()).map(|h| h.ttl());
+            if to.kind == RouteType::Multicast && ttl == Some(0) {
+                return self.drop(DropReason::Ttl, packet);
+            }
+        }
         if !self.hook(Protocol::Ip, Hook::Postrouting, packet, Some(to)) {
             return;
         }
@@ -224,11 +239,48 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
+    /// The host's own broadcasts and groups come back to it on the device that they leave by (`ip_mc_output()`,
+    /// `ip6_finish_output2()`): a copy passes `postrouting` and is received.
+    fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Destination) {
+        const ALL_HOSTS: u32 = 0xe000_0001;
+        let joined = match protocol {
+            Protocol::Ip => ip4::addresses(packet).is_some_and(|(_, d)| d == ALL_HOSTS),
+            _ => true,
+        };
+        let local = to.kind == RouteType::Broadcast || joined;
+        let heard = Destination { local, gateway: None, ..*to };
+        self.nested(packet.meta.time, |worker, copy| {
+            copy.clone_from(packet);
+            if !worker.hook(protocol, Hook::Postrouting, copy, Some(to)) {
+                return;
+            }
+            let mut back = worker.state.spare.pop().unwrap_or_default();
+            back.load_network(copy.network());
+            back.meta = copy.meta.clone();
+            back.meta.iif = to.oif;
+            back.meta.oif = 0;
+            back.meta.packet_type = PacketType::Loopback;
+            worker.state.backlog.push_back((back, Some(heard)));
+        });
+    }
+
     /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
     pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
         packet.meta.oif = to.oif;
         if !self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
             return;
+        }
+        if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
+            let group = ip6::addresses(packet).map_or(0, |(_, d)| d);
+            if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {
+                self.hear_oneself(Protocol::Ip6, packet, to);
+                if ipv6::Header::new(packet.network()).is_some_and(|h| h.hop_limit() == 0) {
+                    return self.drop(DropReason::Ttl, packet);
+                }
+            }
+            if (group >> 112) & 0xf <= 1 {
+                return self.drop(DropReason::Scope, packet);
+            }
         }
         let mtu = self.mtu6(to);
         if packet.network().len() <= mtu {

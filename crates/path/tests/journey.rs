@@ -347,6 +347,17 @@ fn the_host_sends_packets_and_raw_frames() {
     );
     assert_eq!(send(udp("198.18.1.1", "192.0.2.9")), ["drop: no route"]);
     assert_eq!(send(vec![0x20, 0]), ["drop: malformed: host packet"]);
+    assert_eq!(
+        send(udp("198.18.1.1", "255.255.255.255")),
+        [
+            "lan: to ff 198.18.1.1 > 255.255.255.255 ttl 64 len 28 udp",
+            "host from lan: 198.18.1.1 > 255.255.255.255 ttl 64 len 28 udp"
+        ]
+    );
+    assert_eq!(
+        send(udp("198.18.1.1", "224.0.0.9")),
+        ["lan: to 09 198.18.1.1 > 224.0.0.9 ttl 64 len 28 udp", "drop: multicast group not joined"]
+    );
     let six = (Ipv6::new("2001:db8:1::1", "2001:db8:1::7") / Udp::new(1, 2)).build();
     assert_eq!(send(six), ["lan: to b7 2001:db8:1::1 > 2001:db8:1::7 hlim 64 len 8 udp"]);
     let mut seen = Seen::default();
