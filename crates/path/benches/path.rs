@@ -75,7 +75,7 @@ fn measure(name: &str, ruleset: &Ruleset, dport: u16) {
     path.set_rules(Arc::new(Linked::new(&ruleset.generation()).expect("a linked ruleset")));
     let frame = |n: u16| {
         let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:01");
-        (ether / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(n, dport) / payload(&[0; 18])).build()
+        (ether / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(n, dport) / payload([0; 18])).build()
     };
     let frames: Vec<Vec<u8>> = (0..FLOWS).map(frame).collect();
     let mut sink = Count::default();
