@@ -6,7 +6,7 @@ use penstock_wire::ethernet;
 use super::Step;
 use super::registers::Registers;
 use crate::Env;
-use crate::env::Interface;
+use crate::env::{Hook, Interface};
 use crate::expr::{MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
 
 const NFPROTO_NETDEV: u8 = 5;
@@ -45,7 +45,9 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         MetaKey::IifName => registers.set(dst, &name(env, meta.iif)),
         MetaKey::OifName => registers.set(dst, &name(env, meta.oif)),
         MetaKey::IifType => {
-            return interface(env, meta.iif, |i| registers.set_half(dst, i.arphrd.to_ne_bytes()));
+            // At egress the kernel asks the device that the frame leaves by.
+            let device = if env.context().hook == Hook::Egress { meta.oif } else { meta.iif };
+            return interface(env, device, |i| registers.set_half(dst, i.arphrd.to_ne_bytes()));
         }
         MetaKey::OifType => {
             return interface(env, meta.oif, |i| registers.set_half(dst, i.arphrd.to_ne_bytes()));
