@@ -84,8 +84,7 @@ fn ipv4_packets_are_forwarded_delivered_or_dropped_as_in_the_kernel() {
         ),
         (
             "an ICMP error is not answered",
-            (from_wan() / v4("198.18.0.7", "198.18.1.7").ttl(1) / Icmp::new(3, 1) / payload([0; 28]))
-                .build(),
+            (from_wan() / v4("198.18.0.7", "198.18.1.7").ttl(1) / Icmp::new(3, 1) / payload([0; 28])).build(),
             &["drop: TTL exceeded"],
         ),
         (
@@ -428,10 +427,13 @@ fn no_frame_panics() {
         }
         frame.truncate(rng.usize(frame.len() / 2..=frame.len()));
         // A right header checksum lets more of them through.
-        if rng.bool() && frame.len() >= 34 && frame[12..14] == [8, 0]
-            && let Some(mut h) = penstock_wire::ipv4::HeaderMut::new(&mut frame[14..]) {
-                h.fill_checksum();
-            }
+        if rng.bool()
+            && frame.len() >= 34
+            && frame[12..14] == [8, 0]
+            && let Some(mut h) = penstock_wire::ipv4::HeaderMut::new(&mut frame[14..])
+        {
+            h.fill_checksum();
+        }
         let device = if rng.bool() { "wan" } else { "lan" };
         receive_at(&mut path, device, &frame, START + rng.u64(..100 * SECOND));
         if frame.len() > 14 {
