@@ -236,9 +236,9 @@ impl DataType {
         dtype
     }
 
-    /// Whether its values are sets of bits (`basetype` bitmask).
+    /// Whether its values are sets of named bits (`basetype` bitmask; not [`DataType::Bitmask`] itself).
     pub fn is_bitmask(self) -> bool {
-        self == DataType::Bitmask || self.base() == Some(DataType::Bitmask)
+        self.base() == Some(DataType::Bitmask)
     }
 
     /// Whether its values are text.

@@ -21,6 +21,21 @@ pub struct Constant {
 /// Longest text that a register comparison takes, with its terminating zero.
 const TEXT_LENGTH: usize = 16;
 
+/// Protocols that are words of the language.
+const PROTOCOLS: [(&str, u8); 11] = [
+    ("tcp", 6),
+    ("udp", 17),
+    ("udplite", 136),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp", 1),
+    ("igmp", 2),
+    ("icmpv6", 58),
+    ("dccp", 33),
+    ("sctp", 132),
+    ("comp", 108),
+];
+
 /// Parses what was written for a value of the type. The error is nft's text for it.
 pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant, String> {
     let value = match dtype {
@@ -33,7 +48,10 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
         DataType::InetProtocol => match number(text) {
             Some(n) if n > 255 => return Err("Protocol out of range".into()),
             Some(n) => n,
-            None => names.protocol_number(text).ok_or("Could not resolve protocol name")?.into(),
+            None => match PROTOCOLS.iter().find(|(name, _)| *name == text) {
+                Some((_, n)) => (*n).into(),
+                None => names.protocol_number(text).ok_or("Could not resolve protocol name")?.into(),
+            },
         },
         DataType::InetService => match number(text) {
             Some(n) if n > 65535 => return Err("Service out of range".into()),

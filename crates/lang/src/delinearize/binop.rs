@@ -31,7 +31,7 @@ pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Fol
         return Folded::Done(relational(op, left, right));
     };
     let equality = matches!(op, RelOp::Eq | RelOp::Neq);
-    let flags = right.dtype.base().base() == Some(DataType::Bitmask);
+    let flags = right.dtype.base().is_bitmask();
     if equality && flags {
         match (&right.kind, &mask.kind) {
             (ExprKind::Value(0), _) => {
@@ -168,6 +168,25 @@ pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
     if left.dtype.base() == DataType::RawInteger && matches!(right.kind, ExprKind::Set { .. }) {
         retype(right, &left.dtype, left.order);
     }
+    if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
+        for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.dtype.base() == DataType::RawInteger) {
+            elements.iter_mut().for_each(|e| retype_part(e, i, part));
+        }
+    }
+}
+
+/// Gives one field of a constant concatenation the type of a part on the left.
+fn retype_part(element: &mut Expr, index: usize, part: &Expr) {
+    match &mut element.kind {
+        ExprKind::SetElem(elem) => retype_part(&mut elem.key, index, part),
+        ExprKind::Mapping { left, .. } => retype_part(left, index, part),
+        ExprKind::Concat(fields) => {
+            if let Some(field) = fields.get_mut(index) {
+                retype(field, &part.dtype, part.order);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Gives the parts of a constant concatenation the types of those on the left.
@@ -181,8 +200,11 @@ pub(super) fn retype_concat(left: &Expr, right: &mut Expr) {
 
 /// Length of the prefix that a mask of so many bits is.
 fn mask_length(mask: u128, bits: u32) -> Option<u32> {
-    if bits == 0 || bits > 128 || mask == 0 {
+    if bits == 0 || bits > 128 {
         return None;
+    }
+    if mask == 0 {
+        return Some(0);
     }
     let top = mask << (128 - bits);
     let ones = top.leading_ones();

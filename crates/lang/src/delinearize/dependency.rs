@@ -103,6 +103,10 @@ impl Dependencies {
     /// A header field is read: the match that says the header is there goes, unless it says more than that.
     pub fn kill_for_payload(&mut self, expr: &Expr, context: &Context, stmts: &mut Statements) {
         let ExprKind::Payload(payload) = &expr.kind else { return };
+        // Bits without a name imply nothing.
+        if payload.field.is_none() {
+            return;
+        }
         let layer = Layer::of(payload.base);
         let Some((dep, value)) = self.get(layer, stmts) else { return };
         if self.payload_implies(expr, dep, value, context) {

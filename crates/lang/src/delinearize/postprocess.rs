@@ -154,6 +154,7 @@ impl Walk {
         set_type(&mut right, &left.dtype, left.order);
         if let ExprKind::Concat(_) = left.kind {
             binop::retype_concat(&left, &mut right);
+            binop::retype_raw(&left, &mut right);
         }
         self.expr(&mut right);
         if let ExprKind::Meta { key } = left.kind
@@ -306,7 +307,7 @@ impl Walk {
                 let value = *value;
                 if expr.dtype.base().is_string() && expr.order != ByteOrder::Invalid {
                     binop::text(expr, value);
-                } else if expr.dtype.base().base() == Some(DataType::Bitmask) {
+                } else if expr.dtype.base().is_bitmask() {
                     binop::flags_to_or(expr, value);
                 }
             }
@@ -427,6 +428,14 @@ impl Walk {
     /// `ct` keys whose type the headers tell.
     fn ct(&mut self, key: CtKey, expr: &mut Expr) {
         use penstock_program::expr::PayloadBase;
+        // An address says which IP it is on.
+        let address = matches!(
+            key,
+            CtKey::Src | CtKey::Dst | CtKey::SrcIp | CtKey::DstIp | CtKey::SrcIp6 | CtKey::DstIp6
+        );
+        if address && self.dependencies.exists(Layer::Network) {
+            self.dependencies.release(Layer::Network, &mut self.stmts);
+        }
         match key {
             CtKey::Src | CtKey::Dst => {
                 let known = self.context.at(PayloadBase::Network);

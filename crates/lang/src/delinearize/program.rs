@@ -27,6 +27,11 @@ struct Registers {
 impl Registers {
     fn set(&mut self, reg: Register, expr: Expr) {
         let Some(slot) = reg.slot() else { return };
+        // What it covers is gone.
+        let covered = padded(expr.len) as usize / 32;
+        for place in self.slots.iter_mut().skip(slot).take(covered) {
+            *place = None;
+        }
         if let Some(place) = self.slots.get_mut(slot) {
             *place = Some(expr);
         }
@@ -461,12 +466,12 @@ impl Reader<'_, '_> {
                 nat.concat = e.proto_min.is_some();
                 nat.interval = e.addr_max.is_some_and(|max| max != min);
                 nat.addr = Some(addr);
-                if self.family() != Family::Inet && !nat.prefix && !self.names_family(&nat) {
-                    nat.family = 0;
-                }
                 if nat.concat && self.port_is_apart(e) {
                     nat.concat = false;
                     nat.port = self.ports(e.proto_min, e.proto_max)?;
+                }
+                if self.family() != Family::Inet && !nat.prefix && !nat.interval && !nat.concat {
+                    nat.family = 0;
                 }
                 self.push(StmtKind::Nat(nat));
                 return Some(());
@@ -488,11 +493,6 @@ impl Reader<'_, '_> {
     /// Whether the port comes from a register of its own rather than from the map that gives the address.
     fn port_is_apart(&self, e: &vm::Nat) -> bool {
         e.proto_min.is_some_and(|reg| self.registers.get(reg).is_some())
-    }
-
-    /// Whether a statement in a table of one family says the family nevertheless.
-    fn names_family(&self, nat: &Nat) -> bool {
-        nat.interval
     }
 
     fn reject(&mut self, e: &vm::Reject) {
@@ -603,7 +603,7 @@ fn mask_xor(left: Expr, mask: &[u8], xor: &[u8]) -> Expr {
     let mask: Vec<u8> = mask.iter().zip(&or).map(|(m, o)| m | o).collect();
     let any = |bytes: &[u8]| bytes.iter().any(|b| *b != 0);
     let mut expr = left;
-    if mask.iter().any(|b| *b != 0xff) || !any(&xor) && !any(&or) {
+    if mask.iter().any(|b| *b != 0xff) {
         expr = binop(BinOp::And, expr, constant(&mask));
     }
     if any(&xor) {

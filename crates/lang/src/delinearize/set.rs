@@ -169,7 +169,7 @@ fn field_value(field: &Field, bytes: &[u8]) -> Expr {
     if let ExprKind::Value(value) = expr.kind {
         if field.dtype.is_string() {
             binop::text(&mut expr, value);
-        } else if field.dtype.is_bitmask() && field.dtype != crate::datatype::DataType::Bitmask {
+        } else if field.dtype.is_bitmask() {
             binop::flags_to_or(&mut expr, value);
         }
     }
