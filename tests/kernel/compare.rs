@@ -5,8 +5,9 @@ use std::fmt::Write;
 use crate::frame::checksum;
 use crate::scenario::Outcome;
 
-/// `None` if they agree, else the differences, the kernel's side first.
-pub fn differences(kernel: &Outcome, ours: &Outcome) -> Option<String> {
+/// `None` if they agree, else the differences, the kernel's side first. Of the listings only what was counted is compared,
+/// or with `listings` all: what nft prints is a matter of its version.
+pub fn differences(kernel: &Outcome, ours: &Outcome, listings: bool) -> Option<String> {
     let mut out = String::new();
     let mut devices: Vec<_> = kernel.sent.keys().chain(ours.sent.keys()).collect();
     devices.sort();
@@ -20,10 +21,14 @@ pub fn differences(kernel: &Outcome, ours: &Outcome) -> Option<String> {
     let (k, o) = (stable(&kernel.listing), stable(&ours.listing));
     if counts(&k) != counts(&o) {
         let _ = writeln!(out, "counters:");
-    }
-    if k != o {
-        for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {
+        for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| counts(k) != counts(o)).take(12) {
             let _ = writeln!(out, "  kernel:   {}\n  penstock: {}", k.trim(), o.trim());
+        }
+    }
+    if listings && k != o {
+        let _ = writeln!(out, "listing:");
+        for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {
+            let _ = writeln!(out, "  nft:      {}\n  penstock: {}", k.trim(), o.trim());
         }
         if k.lines().count() != o.lines().count() {
             let _ = writeln!(out, "  listings differ in length:\n--- kernel\n{k}--- penstock\n{o}---");
@@ -98,5 +103,6 @@ fn stable(listing: &str) -> String {
 /// All counts of a listing, in order.
 fn counts(listing: &str) -> Vec<&str> {
     let words: Vec<_> = listing.split_whitespace().collect();
-    words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes" | "used")).map(|w| w[1]).collect()
+    let numbers = words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes" | "used")).map(|w| w[1]);
+    numbers.filter(|w| w.bytes().all(|b| b.is_ascii_digit())).collect()
 }

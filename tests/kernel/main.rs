@@ -6,7 +6,7 @@
 //! Arguments: words that a scenario's name must contain. Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
 //! 60), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
-//! difference is one of rules.
+//! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
 
 mod compare;
 mod frame;
@@ -162,6 +162,8 @@ fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)
         (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
         (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
         (Ok(_), Err(e)) => Some((true, e)),
-        (Ok(kernel), Ok(ours)) => compare::differences(&kernel, &ours).map(|text| (false, text)),
+        (Ok(kernel), Ok(ours)) => {
+            compare::differences(&kernel, &ours, mode("listing")).map(|text| (false, text))
+        }
     }
 }
