@@ -178,33 +178,67 @@ impl Router {
         Ok(Router { router, _beyond: beyond, wires, raw, host, log })
     }
 
+    /// Puts rules in force instead of those before, and gives nft's debug output for them. The error is nft's.
+    pub fn load(&mut self, rules: &str) -> Result<String, String> {
+        let e = |e: io::Error| e.to_string();
+        self.router.enter().map_err(e)?;
+        let debug =
+            run("nft", &["--debug=netlink", "-f", "-"], &format!("flush ruleset\n{rules}\n{DELIVERY}"))?;
+        self.collect(&mut Outcome::default()).map_err(e)?;
+        Ok(debug)
+    }
+
+    /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host (`host:DEVICE`).
+    fn send(&self, source: &str, bytes: &[u8]) -> Result<(), String> {
+        match source.strip_prefix("host") {
+            Some("") => self.host.send(bytes),
+            Some(device) if device.starts_with(':') => {
+                if let Some((_, wire)) = self.raw.iter().find(|(d, _)| *d == device[1..]) {
+                    // Dropped by an egress rule, or too long: the outcome shows it.
+                    let _ = wire.send(bytes);
+                }
+            }
+            _ => {
+                let (_, wire) = self
+                    .wires
+                    .iter()
+                    .find(|(d, _)| d == source)
+                    .ok_or_else(|| format!("no device {source} in net.ip"))?;
+                wire.send(bytes).map_err(|e| format!("{source}: a frame of {} bytes: {e}", bytes.len()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one frame under the rules in force, and gives what comes of it at once.
+    // The filetests ask packet by packet.
+    #[allow(dead_code)]
+    pub fn send_one(&mut self, source: &str, bytes: &[u8]) -> Result<Outcome, String> {
+        self.send(source, bytes)?;
+        let mut outcome = Outcome::default();
+        for wait in [0, 300, 3000] {
+            std::thread::sleep(Duration::from_micros(wait));
+            self.collect(&mut outcome).map_err(|e| e.to_string())?;
+            if !outcome.delivered.is_empty() || outcome.sent.values().any(|frames| !frames.is_empty()) {
+                break;
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The rules in force with their counters, as nft lists them.
+    pub fn listing(&self) -> Result<String, String> {
+        Ok(without_delivery(&run("nft", &["list", "ruleset"], "")?))
+    }
+
     /// Loads the rules, sends the frames, and tells what came of it. The error is nft's.
     ///
     /// `expected` is what another side says: only if it is not seen at once, more time is given.
     pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
-        self.router.enter().map_err(e)?;
-        run("nft", &["-f", "-"], &format!("flush ruleset\n{}\n{DELIVERY}", scenario.all_rules()))?;
-        self.collect(&mut Outcome::default()).map_err(e)?;
+        self.load(&scenario.all_rules())?;
         for (source, bytes) in &scenario.frames {
-            match source.strip_prefix("host") {
-                Some("") => self.host.send(bytes),
-                Some(device) if device.starts_with(':') => {
-                    if let Some((_, wire)) = self.raw.iter().find(|(d, _)| *d == device[1..]) {
-                        // Dropped by an egress rule, or too long: the outcome shows it.
-                        let _ = wire.send(bytes);
-                    }
-                }
-                _ => {
-                    let (_, wire) = self
-                        .wires
-                        .iter()
-                        .find(|(d, _)| d == source)
-                        .ok_or_else(|| format!("no device {source} in net.ip"))?;
-                    wire.send(bytes)
-                        .map_err(|e| format!("{source}: a frame of {} bytes: {e}", bytes.len()))?;
-                }
-            }
+            self.send(source, bytes)?;
         }
         let mut outcome = Outcome::default();
         let deadline = Instant::now() + Duration::from_millis(300);
@@ -219,9 +253,8 @@ impl Router {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let listing = run("nft", &["list", "ruleset"], "")?;
+        outcome.listing = self.listing()?;
         self.collect(&mut outcome).map_err(e)?;
-        outcome.listing = without_delivery(&listing);
         run("nft", &["flush", "ruleset"], "")?;
         Ok(outcome)
     }
