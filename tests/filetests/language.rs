@@ -1,13 +1,139 @@
 //! From text to rulesets and back, by the language crate.
 
+use std::net::IpAddr;
+
+use penstock_lang::diag::Diagnostics;
+use penstock_lang::eval::{Context, evaluate, expand};
+use penstock_lang::lower::lower;
+use penstock_lang::names::{Names, NoNames};
+use penstock_lang::parse::parse;
+use penstock_lang::scope::Scope;
+use penstock_lang::source::{Files, Inputs, Origin};
+use penstock_net::Network;
 use penstock_ruleset::Ruleset;
 
+/// No files.
+struct Alone;
+
+impl Files for Alone {
+    fn read(&self, _path: &str) -> Result<String, String> {
+        Err("No such file or directory".into())
+    }
+    fn glob(&self, _pattern: &str) -> Vec<String> {
+        vec![]
+    }
+}
+
 /// Loads a ruleset; the error is what nft would print.
-pub fn load(_text: &str) -> Result<Ruleset, String> {
-    Err("the language does not compile yet".into())
+pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
+    let mut inputs = Inputs::default();
+    let mut diags = Diagnostics::default();
+    let input = inputs.add(Origin::File { name: "rules".into(), from: None }, text);
+    let commands = parse(&mut inputs, input, &Alone, &[], &mut Scope::default(), &mut diags);
+    let mut ruleset = Ruleset::default();
+    let names = Devices(net);
+    let mut context = Context::new(&ruleset.generation(), &names);
+    let mut transaction = ruleset.begin_at(now);
+    for mut command in expand(commands) {
+        if !evaluate(&mut command, &mut context, &mut diags) {
+            continue;
+        }
+        for lowered in lower(&command, &context) {
+            transaction.apply(lowered.change).map_err(|e| format!("{e:?}"))?;
+        }
+    }
+    if diags.has_errors() {
+        return Err(diags.render(&inputs));
+    }
+    ruleset.commit(transaction).map_err(|e| format!("{e:?}"))?;
+    Ok(ruleset)
+}
+
+/// The devices of a network, and no other names.
+struct Devices<'a>(&'a Network);
+
+impl Names for Devices<'_> {
+    fn interface_index(&self, name: &str) -> Option<u32> {
+        self.0.link_by_name(name).map(|l| l.index)
+    }
+    fn interface_name(&self, index: u32) -> Option<String> {
+        self.0.link(index).map(|l| l.name.to_string())
+    }
+    fn service_port(&self, name: &str, protocol: Option<&str>) -> Option<u16> {
+        NoNames.service_port(name, protocol)
+    }
+    fn service_name(&self, port: u16, protocol: Option<&str>) -> Option<String> {
+        NoNames.service_name(port, protocol)
+    }
+    fn protocol_number(&self, name: &str) -> Option<u8> {
+        match name {
+            "icmp" => Some(1),
+            "igmp" => Some(2),
+            "tcp" => Some(6),
+            "udp" => Some(17),
+            "dccp" => Some(33),
+            "gre" => Some(47),
+            "esp" => Some(50),
+            "ah" => Some(51),
+            "icmpv6" | "ipv6-icmp" => Some(58),
+            "comp" => Some(108),
+            "sctp" => Some(132),
+            "udplite" => Some(136),
+            _ => None,
+        }
+    }
+    fn protocol_name(&self, number: u8) -> Option<String> {
+        NoNames.protocol_name(number)
+    }
+    fn user_id(&self, name: &str) -> Option<u32> {
+        NoNames.user_id(name)
+    }
+    fn user_name(&self, id: u32) -> Option<String> {
+        NoNames.user_name(id)
+    }
+    fn group_id(&self, name: &str) -> Option<u32> {
+        NoNames.group_id(name)
+    }
+    fn group_name(&self, id: u32) -> Option<String> {
+        NoNames.group_name(id)
+    }
+    fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
+        NoNames.host_addresses(name)
+    }
+    fn table_value(&self, table: &str, name: &str) -> Option<u32> {
+        NoNames.table_value(table, name)
+    }
+    fn table_name(&self, table: &str, value: u32) -> Option<String> {
+        NoNames.table_name(table, value)
+    }
 }
 
 /// Lists a ruleset with its counters at a time (ns).
-pub fn list(_ruleset: &Ruleset, _now: u64) -> String {
-    String::new()
+pub fn list(ruleset: &Ruleset, now: u64) -> String {
+    use penstock_program::expr::Expr;
+    use std::fmt::Write;
+    let mut out = String::new();
+    for table in &ruleset.generation().tables {
+        let _ = writeln!(out, "table {:?} {} {{", table.family, table.name);
+        for object in &table.objects {
+            if let penstock_ruleset::model::ObjectValue::Counter(c) = object.snapshot(now) {
+                let _ = writeln!(out, "\tcounter {} {{\n\t\tpackets {} bytes {}\n\t}}", object.name, c.packets, c.bytes);
+            }
+        }
+        for chain in &table.chains {
+            let _ = writeln!(out, "\tchain {} {{", chain.name);
+            for rule in &chain.rules {
+                let _ = write!(out, "\t\trule");
+                for expr in rule.snapshot(now) {
+                    if let Expr::Counter(c) = expr {
+                        let _ = write!(out, " counter packets {} bytes {}", c.packets, c.bytes);
+                    }
+                }
+                let _ = writeln!(out);
+            }
+            let _ = writeln!(out, "\t}}");
+        }
+        let _ = writeln!(out, "}}");
+    }
+    out
 }
