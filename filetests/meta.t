@@ -113,10 +113,6 @@ rule iifname "wan" counter
     [ meta load iifname => reg 1 ]
     [ cmp eq reg 1 0x006e6177 0x00000000 0x00000000 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
-rule iif "lan" counter
-    [ meta load iif => reg 1 ]
-    [ cmp eq reg 1 0x00000003 ]
-    [ counter pkts 0 bytes 0 ]
 rule iiftype ether counter
     [ meta load iiftype => reg 1 ]
     [ cmp eq reg 1 0x00000001 ]
@@ -145,10 +141,9 @@ counters
     c 3: packets 0 bytes 0
     c 4: packets 1 bytes 28
     c 5: packets 1 bytes 28
-    c 6: packets 1 bytes 28
-    c 7: packets 0 bytes 0
-    c 8: packets 1 bytes 28
-    c 9: packets 0 bytes 0
+    c 6: packets 0 bytes 0
+    c 7: packets 1 bytes 28
+    c 8: packets 0 bytes 0
 
 test interfaces at egress
 hook netdev egress wan
@@ -160,15 +155,11 @@ rule oifname "wan" counter
     [ meta load oifname => reg 1 ]
     [ cmp eq reg 1 0x006e6177 0x00000000 0x00000000 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
-rule oif "wan" counter
-    [ meta load oif => reg 1 ]
-    [ cmp eq reg 1 0x00000005 ]
-    [ counter pkts 0 bytes 0 ]
 rule oiftype ether counter
     [ meta load oiftype => reg 1 ]
     [ cmp eq reg 1 0x00000001 ]
     [ counter pkts 0 bytes 0 ]
-rule oifgroup default counter
+rule oifgroup 0 counter
     [ meta load oifgroup => reg 1 ]
     [ cmp eq reg 1 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
@@ -186,7 +177,6 @@ counters
     c 3: packets 2 bytes 84
     c 4: packets 2 bytes 84
     c 5: packets 2 bytes 84
-    c 6: packets 2 bytes 84
 
 test length counts from the link header on the way out
 hook netdev egress wan
@@ -214,12 +204,6 @@ rule iifname "lan" oifname "wan" counter
     [ meta load oifname => reg 1 ]
     [ cmp eq reg 1 0x006e6177 0x00000000 0x00000000 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
-rule iif "lan" oif "dmz" counter
-    [ meta load iif => reg 1 ]
-    [ cmp eq reg 1 0x00000003 ]
-    [ meta load oif => reg 1 ]
-    [ cmp eq reg 1 0x00000007 ]
-    [ counter pkts 0 bytes 0 ]
 rule meta nfproto ipv4 counter
     [ meta load nfproto => reg 1 ]
     [ cmp eq reg 1 0x00000002 ]
@@ -238,9 +222,8 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / udp 1 > 2
     pass
 counters
     c 1: packets 2 bytes 76
-    c 2: packets 1 bytes 28
-    c 3: packets 3 bytes 84
-    c 4: packets 1 bytes 48
+    c 2: packets 3 bytes 84
+    c 3: packets 1 bytes 48
 
 test no interface of departure before routing, none of arrival for own packets
 hook inet prerouting
@@ -273,8 +256,8 @@ rule oifname "wan" counter
     [ meta load oifname => reg 1 ]
     [ cmp eq reg 1 0x006e6177 0x00000000 0x00000000 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
-packet host ip 198.19.0.1 > 198.19.0.2 / udp 1 > 2
-    pass, 19: da -> dd, 25: cd -> ca
+packet host ip 198.19.0.1 > 198.19.0.2 id 7 / udp 1 > 2
+    pass
 packet host ip6 2001:db8:2::1 > 2001:db8:2::2 / udp 1 > 2
     pass
 counters
@@ -314,24 +297,89 @@ counters
 
 test marks and priorities are written and read back
 rule udp dport 1 meta mark set 0x10
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x00000100 ]
+    [ immediate reg 1 0x00000010 ]
+    [ meta set mark with reg 1 ]
 rule udp dport 3 meta mark set mark or 0x1 meta mark set mark xor 0x101
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x00000300 ]
+    [ meta load mark => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0xfffffffe ) ^ 0x00000001 ]
+    [ meta set mark with reg 1 ]
+    [ meta load mark => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0xffffffff ) ^ 0x00000101 ]
+    [ meta set mark with reg 1 ]
 rule meta mark 0x10 counter
+    [ meta load mark => reg 1 ]
+    [ cmp eq reg 1 0x00000010 ]
+    [ counter pkts 0 bytes 0 ]
 rule meta mark & 0xff00 == 0x100 counter
+    [ meta load mark => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0x0000ff00 ) ^ 0x00000000 ]
+    [ cmp eq reg 1 0x00000100 ]
+    [ counter pkts 0 bytes 0 ]
 rule meta mark 0 counter
+    [ meta load mark => reg 1 ]
+    [ cmp eq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
 rule udp dport 4 meta priority set 1:2
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x00000400 ]
+    [ immediate reg 1 0x00010002 ]
+    [ meta set priority with reg 1 ]
 rule meta priority 1:2 counter
+    [ meta load priority => reg 1 ]
+    [ cmp eq reg 1 0x00010002 ]
+    [ counter pkts 0 bytes 0 ]
 rule meta priority none counter
+    [ meta load priority => reg 1 ]
+    [ cmp eq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
 rule udp dport 5 meta pkttype set broadcast
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x00000500 ]
+    [ immediate reg 1 0x00000001 ]
+    [ meta set pkttype with reg 1 ]
 rule meta pkttype broadcast counter drop
+    [ meta load pkttype => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+    [ immediate reg 0 drop ]
 rule udp dport 6 meta nftrace set 1
-rule meta nftrace 1 counter
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x00000600 ]
+    [ immediate reg 1 0x00000001 ]
+    [ meta set nftrace with reg 1 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
+    pass (mark 0x10)
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 2
+    pass
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 3
+    pass (mark 0x100)
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 4
+    pass (priority 1:2)
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 5
+    drop (c handle 11)
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 6
+    pass
 counters
+    c 3: packets 1 bytes 28
+    c 4: packets 1 bytes 28
+    c 5: packets 4 bytes 112
+    c 7: packets 1 bytes 28
+    c 8: packets 5 bytes 140
+    c 10: packets 1 bytes 28
 
 test a mark that rules set chooses nothing else
 hook inet forward
@@ -340,7 +388,7 @@ rule meta mark set 7 counter
     [ meta set mark with reg 1 ]
     [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
-    pass
+    pass (mark 0x7)
 counters
     c 1: packets 1 bytes 28
 
@@ -399,3 +447,27 @@ counters
     c 1: packets 0 bytes 0
     c 2: packets 1 bytes 28
     c 3: packets 1 bytes 28
+
+# The kernel numbers devices in its own way.
+test interfaces by number
+engines interpreter
+hook inet forward
+rule iif "lan" oif "wan" counter
+    [ meta load iif => reg 1 ]
+    [ cmp eq reg 1 0x00000002 ]
+    [ meta load oif => reg 1 ]
+    [ cmp eq reg 1 0x00000003 ]
+    [ counter pkts 0 bytes 0 ]
+rule iif "lan" oif "dmz" counter
+    [ meta load iif => reg 1 ]
+    [ cmp eq reg 1 0x00000002 ]
+    [ meta load oif => reg 1 ]
+    [ cmp eq reg 1 0x00000004 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.18.5.20 / udp 1 > 2
+    pass
+counters
+    c 1: packets 1 bytes 28
+    c 2: packets 1 bytes 28

@@ -17,15 +17,15 @@ rule tcp sport 1000 counter
     [ cmp eq reg 1 0x0000e803 ]
     [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "query"
-    drop
+    drop (c handle 2)
 packet ip 198.18.0.10 > 198.19.0.2 / udp 53 > 1000
     pass
 packet ip 198.18.0.10 > 198.19.0.2 / tcp 1000 > 53 syn
     pass
 packet ip6 2001:db8:1::10 > 2001:db8:2::2 / udp 1000 > 53
-    drop
+    drop (c handle 2)
 packet ip 198.18.0.10 > 198.19.0.2 options 01010100 / udp 1000 > 53
-    drop
+    drop (c handle 2)
 packet arp request 02:00:00:00:01:10 198.18.0.10 > 198.18.0.1
     pass
 counters
@@ -41,9 +41,9 @@ rule udp dport 53 counter drop
     [ counter pkts 0 bytes 0 ]
     [ immediate reg 0 drop ]
 packet ip6 2001:db8:1::10 > 2001:db8:2::2 / hbh / dst / udp 1000 > 53
-    drop
+    drop (c handle 2)
 packet ip6 2001:db8:1::10 > 2001:db8:2::2 / rt 0 0 / dst / udp 1000 > 53
-    drop
+    drop (c handle 2)
 packet ip6 2001:db8:1::10 > 2001:db8:2::2 / ah 1 1 / udp 1000 > 53
     pass
 packet ip 198.18.0.10 > 198.19.0.2 / ah 1 1 / udp 1000 > 53
@@ -807,8 +807,8 @@ counters
     c 9: packets 1 bytes 28
     c 10: packets 1 bytes 28
     c 11: packets 1 bytes 28
-    c 12: echo-request } icmp id 5 packets 1 bytes 28
-    c 13: echo-request } icmp sequence 6 packets 1 bytes 28
+    c 12: packets 1 bytes 28
+    c 13: packets 1 bytes 28
     c 14: packets 1 bytes 28
     c 15: packets 1 bytes 28
     c 16: packets 1 bytes 48

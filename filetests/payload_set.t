@@ -294,7 +294,7 @@ counters
     c 2: packets 1 bytes 40
     c 3: packets 1 bytes 40
     c 4: packets 1 bytes 28
-    c 5: echo-request } icmp sequence set 9 packets 1 bytes 28
+    c 5: packets 1 bytes 28
     c 6: packets 1 bytes 48
     c 7: packets 1 bytes 28
 
@@ -445,5 +445,5 @@ packet ip 198.18.0.11 > 198.19.0.2 / udp 1 > 80
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 99
     pass, 25: 9f -> 9e, 33: 02 -> 03, 41: 48 -> 47
 counters
-    c 1: 80 : 8080 } packets 2 bytes 56
-    c 2: 198.18.0.10 : 198.19.0.3 } packets 2 bytes 56
+    c 1: packets 2 bytes 56
+    c 2: packets 2 bytes 56

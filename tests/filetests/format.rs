@@ -72,7 +72,8 @@ pub fn read(path: &Path) -> Result<File, String> {
         let fail = |e: String| format!("{}:{number}: {e}", path.display());
         if line.starts_with(char::is_whitespace) && !line.trim().is_empty() {
             let item = file.tests.last_mut().and_then(|t| t.items.last_mut());
-            let item = item.filter(|i| i.kind != Kind::Other).ok_or_else(|| fail("expected of what?".into()))?;
+            let item =
+                item.filter(|i| i.kind != Kind::Other).ok_or_else(|| fail("expected of what?".into()))?;
             item.expected.push(line.trim().to_string());
             continue;
         }
@@ -202,8 +203,7 @@ impl Test {
                 text.push_str(&format!("\t{declaration}\n"));
             }
         }
-        let device =
-            if self.device.is_empty() { String::new() } else { format!(" device {}", self.device) };
+        let device = if self.device.is_empty() { String::new() } else { format!(" device {}", self.device) };
         text.push_str(&format!(
             "\tchain c {{\n\t\ttype filter hook {}{device} priority 0; policy {};\n",
             self.hook, self.policy

@@ -81,7 +81,7 @@ pub fn run(test: &Test) -> Result<Observed, String> {
     for table in generation.tables.iter().filter(|t| &*t.name == "t") {
         for chain in &table.chains {
             for rule in &chain.rules {
-                let program = rule.exprs.iter().map(|e| without_numbers(&format!("[ {e} ]"))).collect();
+                let program = rule.exprs.iter().map(|e| without_numbers(&e.to_string())).collect();
                 observed.programs.push((chain.name.to_string(), program));
             }
         }

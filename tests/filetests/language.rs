@@ -117,7 +117,11 @@ pub fn list(ruleset: &Ruleset, now: u64) -> String {
         let _ = writeln!(out, "table {:?} {} {{", table.family, table.name);
         for object in &table.objects {
             if let penstock_ruleset::model::ObjectValue::Counter(c) = object.snapshot(now) {
-                let _ = writeln!(out, "\tcounter {} {{\n\t\tpackets {} bytes {}\n\t}}", object.name, c.packets, c.bytes);
+                let _ = writeln!(
+                    out,
+                    "\tcounter {} {{\n\t\tpackets {} bytes {}\n\t}}",
+                    object.name, c.packets, c.bytes
+                );
             }
         }
         for chain in &table.chains {

@@ -111,7 +111,11 @@ fn describe(out: &Out) -> String {
         (protocol::ICMP, [kind, code, ..]) => text.push_str(&format!(" / icmp {kind} {code}")),
         (protocol::ICMPV6, [kind, code, ..]) => text.push_str(&format!(" / icmp6 {kind} {code}")),
         (protocol::UDP, [a, b, c, d, ..]) => {
-            text.push_str(&format!(" / udp {} > {}", u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));
+            text.push_str(&format!(
+                " / udp {} > {}",
+                u16::from_be_bytes([*a, *b]),
+                u16::from_be_bytes([*c, *d])
+            ));
         }
         (protocol::TCP, t) if t.len() >= 20 => text.push_str(&format!(
             " / tcp {} > {} flags {:#x}",
@@ -163,14 +167,26 @@ fn counters(listing: &str) -> Vec<String> {
         match (words.as_slice(), line.len() - line.trim_start().len()) {
             (["table", _, name, "{"], 0) => inside = *name == "t",
             ([kind, name, "{"], 1) => (block, rule) = (format!("{kind} {name}"), 0),
-            (["type" | "policy" | "flags" | "comment" | "size" | "timeout" | "typeof", ..] | ["}"] | [], _) => {}
+            (
+                ["type" | "policy" | "flags" | "comment" | "size" | "timeout" | "typeof", ..] | ["}"] | [],
+                _,
+            ) => {}
             (words, _) if inside => {
                 rule += 1;
-                for count in counts(words) {
-                    match block.split_once(' ') {
-                        Some(("chain", chain)) => found.push(format!("{chain} {rule}: {count}")),
-                        _ => found.push(format!("{block}: {count}")),
+                match block.split_once(' ') {
+                    Some(("chain", chain)) => {
+                        found.extend(counts(words).into_iter().map(|(_, n)| format!("{chain} {rule}: {n}")));
                     }
+                    Some((_, name)) => {
+                        for (key, n) in counts(words) {
+                            found.push(if key.is_empty() {
+                                format!("{name}: {n}")
+                            } else {
+                                format!("{name} {key}: {n}")
+                            });
+                        }
+                    }
+                    None => {}
                 }
             }
             _ => {}
@@ -179,24 +195,21 @@ fn counters(listing: &str) -> Vec<String> {
     found
 }
 
-/// Counts in a line: `packets 3 bytes 99`, and for elements what they belong to.
-fn counts(words: &[&str]) -> Vec<String> {
+/// Counts in a line, and the element that each belongs to, if it is a line of elements.
+fn counts(words: &[&str]) -> Vec<(String, String)> {
     let mut found = vec![];
-    for (i, window) in words.windows(4).enumerate() {
-        let ["packets", packets, "bytes", bytes] = window else { continue };
-        let count = format!("packets {packets} bytes {}", bytes.trim_end_matches(','));
-        // Behind the element's key, back to the comma or brace before it.
+    for (i, window) in words.windows(2).enumerate() {
+        let count = match (window, words.get(i + 2..i + 4)) {
+            (["packets", packets], Some(["bytes", bytes])) => {
+                format!("packets {packets} bytes {}", bytes.trim_end_matches(','))
+            }
+            (["used", n], Some([unit, ..])) => format!("used {n} {}", unit.trim_end_matches(',')),
+            _ => continue,
+        };
         let before = &words[..i];
-        let start = before.iter().rposition(|w| w.ends_with(',') || *w == "{").map_or(i, |at| at + 1);
-        let key = before[start.min(i)..i].iter().take_while(|w| **w != "counter").copied().collect::<Vec<_>>();
-        let in_elements = before.iter().any(|w| *w == "{") || words.first().is_some_and(|w| !w.is_empty() && before.is_empty());
-        let lookup = in_elements && !key.is_empty();
-        found.push(if lookup { format!("{} {count}", key.join(" ")) } else { count });
-    }
-    for window in words.windows(2) {
-        if let ["used", n] = window {
-            found.push(format!("used {n} {}", words.last().unwrap_or(&"")));
-        }
+        let start = before.iter().rposition(|w| w.ends_with(',') || *w == "{").map_or(0, |at| at + 1);
+        let key = before[start..].iter().take_while(|w| !matches!(**w, "counter" | "quota")).copied();
+        found.push((key.collect::<Vec<_>>().join(" "), count));
     }
     found
 }
@@ -205,7 +218,7 @@ fn counts(words: &[&str]) -> Vec<String> {
 pub fn without_numbers(expr: &str) -> String {
     expr.split(' ')
         .map(|word| {
-            for prefix in ["__set", "__map"] {
+            for prefix in ["__set", "__map", "__objmap"] {
                 if word.strip_prefix(prefix).is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit())) {
                     return format!("{prefix}%d");
                 }

@@ -49,10 +49,10 @@ pub struct QuotaState {
 }
 
 impl QuotaState {
-    /// Adds a packet, also beyond the quota; whether the quota is then used up (equality counts).
+    /// Adds a packet, also beyond the quota; whether it is now beyond the quota.
     #[inline]
     pub fn consume(&self, bytes: u64, quota: u64) -> bool {
-        self.consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) >= quota
+        self.consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
     }
 
     /// Bytes so far, which may exceed the quota.

@@ -171,6 +171,8 @@ impl Program<'_, '_> {
                         None => (penstock_program::expr::ChecksumType::None, 0),
                     };
                     let csum_flags = match (p.proto, p.field) {
+                        // What is written there is data under the transport checksum.
+                        _ if p.base == penstock_program::expr::PayloadBase::Inner => PSEUDO_HEADER,
                         (Some(proto), Some(field)) => pseudo_header(proto, field),
                         _ => 0,
                     };
