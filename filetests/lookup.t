@@ -454,6 +454,8 @@ packet ip 198.18.0.11 > 198.19.0.2 / udp 1 > 1 / "x"
 packet ip 198.18.0.12 > 198.19.0.2 / udp 1 > 1
     pass
 counters
+    s 198.18.0.10: packets 1 bytes 28
+    s 198.18.0.11: packets 4 bytes 129
     c 1: packets 2 bytes 57
 
 test elements end with their time

@@ -147,6 +147,22 @@ counters
 
 test interfaces at egress
 hook netdev egress wan
+rule iiftype ether counter
+    [ meta load iiftype => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+rule iif != 0 counter
+    [ meta load iif => reg 1 ]
+    [ cmp neq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
+rule iifgroup 0 counter
+    [ meta load iifgroup => reg 1 ]
+    [ cmp eq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta iifkind "veth" counter
+    [ meta load iifkind => reg 1 ]
+    [ cmp eq reg 1 0x68746576 0x00000000 0x00000000 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
 rule iifname "lan" counter
     [ meta load iifname => reg 1 ]
     [ cmp eq reg 1 0x006e616c 0x00000000 0x00000000 0x00000000 ]
@@ -173,10 +189,14 @@ packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
     pass
 counters
     c 1: packets 0 bytes 0
-    c 2: packets 2 bytes 84
-    c 3: packets 2 bytes 84
-    c 4: packets 2 bytes 84
-    c 5: packets 2 bytes 84
+    c 2: packets 0 bytes 0
+    c 3: packets 0 bytes 0
+    c 4: packets 0 bytes 0
+    c 5: packets 0 bytes 0
+    c 6: packets 2 bytes 84
+    c 7: packets 2 bytes 84
+    c 8: packets 2 bytes 84
+    c 9: packets 2 bytes 84
 
 test length counts from the link header on the way out
 hook netdev egress wan
@@ -248,6 +268,8 @@ counters
 
 test own packets
 hook inet output
+rule iiftype ether counter
+rule oiftype ether counter
 rule iifname "lan" counter
     [ meta load iifname => reg 1 ]
     [ cmp eq reg 1 0x006e616c 0x00000000 0x00000000 0x00000000 ]
@@ -448,21 +470,19 @@ counters
     c 2: packets 1 bytes 28
     c 3: packets 1 bytes 28
 
-# The kernel numbers devices in its own way.
 test interfaces by number
-engines interpreter
 hook inet forward
 rule iif "lan" oif "wan" counter
     [ meta load iif => reg 1 ]
-    [ cmp eq reg 1 0x00000002 ]
-    [ meta load oif => reg 1 ]
     [ cmp eq reg 1 0x00000003 ]
+    [ meta load oif => reg 1 ]
+    [ cmp eq reg 1 0x00000005 ]
     [ counter pkts 0 bytes 0 ]
 rule iif "lan" oif "dmz" counter
     [ meta load iif => reg 1 ]
-    [ cmp eq reg 1 0x00000002 ]
+    [ cmp eq reg 1 0x00000003 ]
     [ meta load oif => reg 1 ]
-    [ cmp eq reg 1 0x00000004 ]
+    [ cmp eq reg 1 0x00000007 ]
     [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
     pass

@@ -44,19 +44,36 @@ packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
 counters
 
 test random numbers are below their modulus
-rule numgen random mod 4 < 4 counter
+rule numgen random mod 4 <= 3 counter
+    [ numgen reg 1 = random mod 4 ]
+    [ byteorder reg 1 = hton(reg 1, 4, 4) ]
+    [ cmp lte reg 1 0x03000000 ]
+    [ counter pkts 0 bytes 0 ]
 rule numgen random mod 1 0 counter
+    [ numgen reg 1 = random mod 1 ]
+    [ cmp eq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
 rule numgen random mod 10 offset 100 100-109 counter
+    [ numgen reg 1 = random mod 10 offset 100 ]
+    [ byteorder reg 1 = hton(reg 1, 4, 4) ]
+    [ cmp gte reg 1 0x64000000 ]
+    [ cmp lte reg 1 0x6d000000 ]
+    [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
+    pass
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 3
+    pass
 counters
+    c 1: packets 2 bytes 56
+    c 2: packets 2 bytes 56
+    c 3: packets 2 bytes 56
 
 test Jenkins' hash with a seed
 rule meta mark set jhash ip saddr mod 65536 seed 0xdeadbeef
     [ meta load protocol => reg 1 ]
     [ cmp eq reg 1 0x00000008 ]
-    [ payload load 4b @ network header + 12 => reg 9 ]
-    [ hash reg 1 = jhash(reg 9, 4, 0xdeadbeef) % mod 65536 ]
+    [ payload load 4b @ network header + 12 => reg 2 ]
+    [ hash reg 1 = jhash(reg 2, 4, 0xdeadbeef) % mod 65536 ]
     [ meta set mark with reg 1 ]
 rule meta mark < 32768 counter
     [ meta load mark => reg 1 ]
@@ -73,8 +90,8 @@ rule udp dport set jhash ip saddr mod 60000 seed 1 offset 1000
     [ cmp eq reg 1 0x00000011 ]
     [ meta load protocol => reg 1 ]
     [ cmp eq reg 1 0x00000008 ]
-    [ payload load 4b @ network header + 12 => reg 9 ]
-    [ hash reg 1 = jhash(reg 9, 4, 0x1) % mod 60000 offset 1000 ]
+    [ payload load 4b @ network header + 12 => reg 2 ]
+    [ hash reg 1 = jhash(reg 2, 4, 0x1) % mod 60000 offset 1000 ]
     [ byteorder reg 1 = hton(reg 1, 4, 4) ]
     [ payload write reg 1 => 2b @ transport header + 2 csum_type 1 csum_off 6 csum_flags 0x0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
@@ -97,9 +114,9 @@ rule udp checksum set 0 udp dport set jhash ip saddr . ip daddr mod 60000 seed 7
     [ payload write reg 1 => 2b @ transport header + 6 csum_type 1 csum_off 6 csum_flags 0x0 ]
     [ meta load protocol => reg 1 ]
     [ cmp eq reg 1 0x00000008 ]
-    [ payload load 4b @ network header + 12 => reg 9 ]
-    [ payload load 4b @ network header + 16 => reg 10 ]
-    [ hash reg 1 = jhash(reg 9, 8, 0x7) % mod 60000 ]
+    [ payload load 4b @ network header + 12 => reg 2 ]
+    [ payload load 4b @ network header + 16 => reg 13 ]
+    [ hash reg 1 = jhash(reg 2, 8, 0x7) % mod 60000 ]
     [ byteorder reg 1 = hton(reg 1, 4, 4) ]
     [ payload write reg 1 => 2b @ transport header + 2 csum_type 1 csum_off 6 csum_flags 0x0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
@@ -114,8 +131,8 @@ rule udp dport set jhash ip6 saddr mod 60000 seed 7
     [ cmp eq reg 1 0x00000011 ]
     [ meta load protocol => reg 1 ]
     [ cmp eq reg 1 0x0000dd86 ]
-    [ payload load 16b @ network header + 8 => reg 9 ]
-    [ hash reg 1 = jhash(reg 9, 16, 0x7) % mod 60000 ]
+    [ payload load 16b @ network header + 8 => reg 2 ]
+    [ hash reg 1 = jhash(reg 2, 16, 0x7) % mod 60000 ]
     [ byteorder reg 1 = hton(reg 1, 4, 4) ]
     [ payload write reg 1 => 2b @ transport header + 2 csum_type 1 csum_off 6 csum_flags 0x0 ]
 rule udp sport set jhash ether saddr mod 60000 seed 9
@@ -123,8 +140,8 @@ rule udp sport set jhash ether saddr mod 60000 seed 9
     [ cmp eq reg 1 0x00000011 ]
     [ meta load iiftype => reg 1 ]
     [ cmp eq reg 1 0x00000001 ]
-    [ payload load 6b @ link header + 6 => reg 9 ]
-    [ hash reg 1 = jhash(reg 9, 6, 0x9) % mod 60000 ]
+    [ payload load 6b @ link header + 6 => reg 2 ]
+    [ hash reg 1 = jhash(reg 2, 6, 0x9) % mod 60000 ]
     [ byteorder reg 1 = hton(reg 1, 4, 4) ]
     [ payload write reg 1 => 2b @ transport header + 0 csum_type 1 csum_off 6 csum_flags 0x0 ]
 packet ip6 2001:db8:1::10 > 2001:db8:2::2 / udp 1 > 2

@@ -55,7 +55,9 @@ packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 54
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 54
     drop (c handle 3)
 counters
+    c 1: used 84 bytes
     c 1: packets 3 bytes 84
+    c 2: used 84 bytes
     c 2: packets 1 bytes 28
 
 test a quota that is used in part
@@ -67,6 +69,7 @@ packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 53
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 53
     pass
 counters
+    c 1: used 100 bytes
     c 1: packets 1 bytes 28
 
 test a packet limit lets its burst through

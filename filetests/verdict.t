@@ -180,7 +180,7 @@ rule udp dport 1-2 jump { udp dport 1 counter drop; counter; }
     [ payload load 2b @ transport header + 2 => reg 1 ]
     [ cmp gte reg 1 0x00000100 ]
     [ cmp lte reg 1 0x00000200 ]
-    [ immediate reg 0 jump -> __chain2 ]
+    [ immediate reg 0 jump -> ]
 rule counter
     [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
@@ -190,9 +190,9 @@ packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 3
     pass
 counters
-    c 2: packets 2 bytes 56
-    __chain2 1: packets 1 bytes 28
-    __chain2 2: packets 1 bytes 28
+    c 2: packets 1 bytes 28
+    c 3: packets 1 bytes 28
+    c 4: packets 2 bytes 56
 
 test statements before a verdict run, those of a rule that breaks do not
 rule counter udp dport 1 counter drop

@@ -58,7 +58,12 @@ impl Sink for Seen {
 
 /// Runs a test.
 pub fn run(test: &Test) -> Result<Observed, String> {
-    let net = Network::from_batch("net.ip", crate::NET).map_err(|e| e.to_string())?;
+    // The kernel numbers the far end of each wire first.
+    let mut lines = crate::NET.to_string();
+    for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
+        lines = lines.replace(&format!("add name {name} "), &format!("add name {name} index {index} "));
+    }
+    let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
     let net = Arc::new(net);
     let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?)?;
     let ruleset = language::load(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
@@ -86,7 +91,7 @@ pub fn run(test: &Test) -> Result<Observed, String> {
             }
         }
     }
-    observed.listing = language::list(&ruleset, now);
+    observed.listing = language::list(&ruleset, &net, now);
     Ok(observed)
 }
 

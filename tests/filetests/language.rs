@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 
-use penstock_lang::diag::Diagnostics;
+use penstock_lang::datatype::Format;
+use penstock_lang::diag::{Diagnostic, Diagnostics};
 use penstock_lang::eval::{Context, evaluate, expand};
 use penstock_lang::lower::lower;
 use penstock_lang::names::{Names, NoNames};
 use penstock_lang::parse::parse;
+use penstock_lang::print::listing::Listing;
 use penstock_lang::scope::Scope;
 use penstock_lang::source::{Files, Inputs, Origin};
 use penstock_net::Network;
@@ -33,19 +35,23 @@ pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
     let mut ruleset = Ruleset::default();
     let names = Devices(net);
     let mut context = Context::new(&ruleset.generation(), &names);
+    context.now = now;
     let mut transaction = ruleset.begin_at(now);
     for mut command in expand(commands) {
         if !evaluate(&mut command, &mut context, &mut diags) {
             continue;
         }
         for lowered in lower(&command, &context) {
-            transaction.apply(lowered.change).map_err(|e| format!("{e:?}"))?;
+            if let Err(e) = transaction.apply(lowered.change) {
+                let message = format!("Could not process rule: {}", e.errno.text());
+                diags.push(Diagnostic::error(lowered.places.loc(&e.blame), message));
+            }
         }
     }
     if diags.has_errors() {
         return Err(diags.render(&inputs));
     }
-    ruleset.commit(transaction).map_err(|e| format!("{e:?}"))?;
+    ruleset.commit(transaction).map_err(|e| e.errno.text().to_string())?;
     Ok(ruleset)
 }
 
@@ -108,36 +114,8 @@ impl Names for Devices<'_> {
     }
 }
 
-/// Lists a ruleset with its counters at a time (ns).
-pub fn list(ruleset: &Ruleset, now: u64) -> String {
-    use penstock_program::expr::Expr;
-    use std::fmt::Write;
-    let mut out = String::new();
-    for table in &ruleset.generation().tables {
-        let _ = writeln!(out, "table {:?} {} {{", table.family, table.name);
-        for object in &table.objects {
-            if let penstock_ruleset::model::ObjectValue::Counter(c) = object.snapshot(now) {
-                let _ = writeln!(
-                    out,
-                    "\tcounter {} {{\n\t\tpackets {} bytes {}\n\t}}",
-                    object.name, c.packets, c.bytes
-                );
-            }
-        }
-        for chain in &table.chains {
-            let _ = writeln!(out, "\tchain {} {{", chain.name);
-            for rule in &chain.rules {
-                let _ = write!(out, "\t\trule");
-                for expr in rule.snapshot(now) {
-                    if let Expr::Counter(c) = expr {
-                        let _ = write!(out, " counter packets {} bytes {}", c.packets, c.bytes);
-                    }
-                }
-                let _ = writeln!(out);
-            }
-            let _ = writeln!(out, "\t}}");
-        }
-        let _ = writeln!(out, "}}");
-    }
-    out
+/// Lists a ruleset with its counters at a time (ns), as `nft list ruleset` does.
+pub fn list(ruleset: &Ruleset, net: &Network, now: u64) -> String {
+    let names = Devices(net);
+    Listing { generation: &ruleset.generation(), format: Format::default(), names: &names, now }.ruleset(None)
 }

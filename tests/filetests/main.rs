@@ -13,6 +13,9 @@ mod outcome;
 mod packet;
 
 // The comparison with the kernel has these; it uses all of them.
+#[path = "../kernel/compare.rs"]
+#[allow(dead_code)]
+mod compare;
 #[path = "../kernel/frame.rs"]
 #[allow(dead_code)]
 mod frame;

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use penstock_wire::protocol;
 
+use crate::compare::without_chance;
 use crate::format::{Kind, Test, declared_chain};
 
 /// What an engine saw of a test.
@@ -28,6 +29,12 @@ pub struct Out {
 
 /// What comes of a packet, against what comes of it without the ruleset.
 pub fn result(without: &[Out], with: &[Out]) -> Vec<String> {
+    let comparable = |outs: &[Out]| -> Vec<Out> {
+        let link = |o: &Out| if o.to == "host" { 0 } else { 14 };
+        let comparable = |o: &Out| Out { to: o.to.clone(), bytes: without_chance(&o.bytes, link(o)) };
+        outs.iter().map(comparable).collect()
+    };
+    let (without, with) = (&comparable(without), &comparable(with));
     let same_places = with.len() == without.len() && with.iter().zip(without).all(|(a, b)| a.to == b.to);
     match (without.is_empty(), with.is_empty()) {
         (true, true) => return vec!["nothing".into()],
@@ -216,7 +223,9 @@ fn counts(words: &[&str]) -> Vec<(String, String)> {
 
 /// Anonymous sets without their numbers, as nft names them before they are committed.
 pub fn without_numbers(expr: &str) -> String {
-    expr.split(' ')
+    expr.replace(" -> __chain", " \0")
+        .split(' ')
+        .filter(|word| !word.starts_with('\0'))
         .map(|word| {
             for prefix in ["__set", "__map", "__objmap"] {
                 if word.strip_prefix(prefix).is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit())) {

@@ -496,7 +496,11 @@ impl Eval<'_, '_> {
                         format!("conflicting protocols specified: {} vs {}", known.name, wanted.name),
                     ),
                     (_, Some(_)) => Ok(()),
-                    (_, None) => self.payload_dependency(wanted, PayloadBase::Network, loc),
+                    (_, None) => {
+                        self.payload_dependency(wanted, PayloadBase::Network, loc)?;
+                        self.at_head.append(&mut self.inserted);
+                        Ok(())
+                    }
                 }
             }
             None => Ok(()),
