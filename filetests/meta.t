@@ -188,7 +188,7 @@ packet host:wan ip 198.19.0.1 > 198.19.0.2 / udp 1 > 2
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
     pass
 counters
-    c 1: packets 0 bytes 0
+    c 1: packets 2 bytes 84
     c 2: packets 0 bytes 0
     c 3: packets 0 bytes 0
     c 4: packets 0 bytes 0
@@ -269,7 +269,13 @@ counters
 test own packets
 hook inet output
 rule iiftype ether counter
+    [ meta load iiftype => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
 rule oiftype ether counter
+    [ meta load oiftype => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
 rule iifname "lan" counter
     [ meta load iifname => reg 1 ]
     [ cmp eq reg 1 0x006e616c 0x00000000 0x00000000 0x00000000 ]
@@ -285,6 +291,8 @@ packet host ip6 2001:db8:2::1 > 2001:db8:2::2 / udp 1 > 2
 counters
     c 1: packets 0 bytes 0
     c 2: packets 2 bytes 76
+    c 3: packets 0 bytes 0
+    c 4: packets 2 bytes 76
 
 test packet type
 rule meta pkttype host counter

@@ -12,20 +12,20 @@ counters
 
 test ICMP codes
 rule udp dport 1 reject with icmp type host-unreachable
+    [ meta load nfproto => reg 1 ]
+    [ cmp eq reg 1 0x00000002 ]
     [ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
     [ payload load 2b @ transport header + 2 => reg 1 ]
     [ cmp eq reg 1 0x00000100 ]
-    [ meta load nfproto => reg 1 ]
-    [ cmp eq reg 1 0x00000002 ]
     [ reject type 0 code 1 ]
 rule udp dport 2 reject with icmp type admin-prohibited
+    [ meta load nfproto => reg 1 ]
+    [ cmp eq reg 1 0x00000002 ]
     [ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
     [ payload load 2b @ transport header + 2 => reg 1 ]
     [ cmp eq reg 1 0x00000200 ]
-    [ meta load nfproto => reg 1 ]
-    [ cmp eq reg 1 0x00000002 ]
     [ reject type 0 code 13 ]
 rule udp dport 3 reject with icmpx type no-route
     [ meta load l4proto => reg 1 ]
@@ -40,12 +40,12 @@ rule udp dport 4 reject with icmpx type admin-prohibited
     [ cmp eq reg 1 0x00000400 ]
     [ reject type 2 code 3 ]
 rule udp dport 5 reject with icmpv6 type addr-unreachable
+    [ meta load nfproto => reg 1 ]
+    [ cmp eq reg 1 0x0000000a ]
     [ meta load l4proto => reg 1 ]
     [ cmp eq reg 1 0x00000011 ]
     [ payload load 2b @ transport header + 2 => reg 1 ]
     [ cmp eq reg 1 0x00000500 ]
-    [ meta load nfproto => reg 1 ]
-    [ cmp eq reg 1 0x0000000a ]
     [ reject type 0 code 3 ]
 rule udp dport 6 counter reject
     [ meta load l4proto => reg 1 ]

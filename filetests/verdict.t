@@ -180,7 +180,7 @@ rule udp dport 1-2 jump { udp dport 1 counter drop; counter; }
     [ payload load 2b @ transport header + 2 => reg 1 ]
     [ cmp gte reg 1 0x00000100 ]
     [ cmp lte reg 1 0x00000200 ]
-    [ immediate reg 0 jump -> ]
+    [ immediate reg 0 jump ]
 rule counter
     [ counter pkts 0 bytes 0 ]
 packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
@@ -402,5 +402,5 @@ packet lan ip 198.18.0.10 > 198.18.5.20 / udp 1 > 1
     pass
 counters
     c 1: packets 3 bytes 126
-    c 2: packets 0 bytes 0
+    c 2: packets 1 bytes 42
     c 3: packets 1 bytes 42
