@@ -11,7 +11,8 @@ link add name lan type dummy   # alike
 link add link wan name wan.7 type vlan id 7
 link set far up
 link set lo up
-link set dev wan up arp off addrgenmode none
+link set wan addrgenmode none
+link set wan up arp off
 link set lan up
 link set wan.7 up
 addr add 198.18.0.1/24 brd + dev wan

@@ -24,10 +24,7 @@ impl<S: Sink> Worker<'_, S> {
             Some(gateway) => self.duplicate_to(packet, gateway, device, context.hook),
             None => {
                 let Some(device) = device else { return };
-                self.nested(packet.meta.time, |worker, copy| {
-                    copy.clone_from(packet);
-                    worker.send_frame(copy, device);
-                });
+                self.between_devices(packet, |worker, copy| worker.send_frame(copy, device));
             }
         }
     }
@@ -40,8 +37,7 @@ impl<S: Sink> Worker<'_, S> {
         neighbour: Option<IpAddr>,
         _context: Context,
     ) {
-        self.nested(packet.meta.time, |worker, moved| {
-            moved.clone_from(packet);
+        self.between_devices(packet, |worker, moved| {
             let Some(neighbour) = neighbour else { return worker.send_frame(moved, device) };
             let Some(link) = worker.net.link(device) else { return worker.drop(DropReason::Forward, moved) };
             let mac = match neighbour {
@@ -52,6 +48,22 @@ impl<S: Sink> Worker<'_, S> {
             moved.meta.vlan = None;
             worker.send_on(moved, link, mac, link.mac, None);
         });
+    }
+
+    /// Sends a copy of a frame by `send`, unless rules on the way have done that too often already
+    /// (`nf_do_netdev_egress()`).
+    fn between_devices(&mut self, frame: &Packet, send: impl FnOnce(&mut Self, &mut Packet)) {
+        /// `NF_RECURSION_LIMIT`.
+        const LIMIT: u32 = 2;
+        if self.state.between_devices > LIMIT {
+            return self.drop(DropReason::Recursion, frame);
+        }
+        self.state.between_devices += 1;
+        self.nested(frame.meta.time, |worker, copy| {
+            copy.clone_from(frame);
+            send(worker, copy);
+        });
+        self.state.between_devices -= 1;
     }
 
     /// A frame with its link header goes out of a device; a tag that it holds stays with it.

@@ -3,7 +3,7 @@
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, RouteType};
 use penstock_packet::{Packet, PacketType};
-use penstock_program::Hook;
+use penstock_program::{Context, Hook};
 use penstock_ruleset::model::ChainType;
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
 
@@ -131,25 +131,53 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.route = Some(to.oif);
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.nftrace |= self.state.trace_all;
-        let routes_again = self.hooks.list(protocol, Hook::Output).iter().any(|e| e.kind == ChainType::Route);
-        let before = if routes_again { route_key(protocol, packet) } else { None };
-        if !self.hook(protocol, Hook::Output, packet, Some(&to)) {
-            return;
+        match self.output_hook(protocol, packet, to) {
+            Some(found) => to = found,
+            None => return,
         }
-        if routes_again && before != route_key(protocol, packet) {
-            match self.route_again(protocol, packet) {
-                Some(new) => to = new,
-                None => return self.drop(DropReason::NoRoute, packet),
-            }
-            packet.meta.oif = to.oif;
-            packet.meta.realm = to.realm;
-            packet.meta.route = Some(to.oif);
-        }
+        packet.meta.oif = to.oif;
+        packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
         match protocol {
             Protocol::Ip => self.ip4_output(packet, &to),
             Protocol::Ip6 => self.ip6_output(packet, &to, false),
             Protocol::Arp => {}
         }
+    }
+
+    /// Runs `output`. After each `type route` chain that changed what routing depends on, the packet is routed again; the
+    /// chains behind it still see the first device (`nft_chain_route.c`). `None` if the packet is no more.
+    fn output_hook(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: Destination,
+    ) -> Option<Destination> {
+        let hooks = self.hooks;
+        let list = hooks.list(protocol, Hook::Output);
+        if list.iter().all(|e| e.kind != ChainType::Route) {
+            return self.hook(protocol, Hook::Output, packet, Some(&to)).then_some(to);
+        }
+        let mut to = to;
+        let nfproto = if protocol == Protocol::Ip { 2 } else { 10 };
+        packet.find_transport();
+        for entry in list {
+            let before = if entry.kind == ChainType::Route { route_key(protocol, packet) } else { None };
+            let context = Context { nfproto, hook: Hook::Output };
+            if !self.chains(std::slice::from_ref(entry), context, packet, Some(&to)) {
+                return None;
+            }
+            if before.is_some() && before != route_key(protocol, packet) {
+                match self.route_again(protocol, packet) {
+                    Some(new) => to = new,
+                    None => {
+                        self.drop(DropReason::NoRoute, packet);
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(to)
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.

@@ -17,7 +17,7 @@ use crate::worker::{Destination, Worker};
 
 /// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
 /// fragment never comes here.
-fn checksum_ok(payload: &[u8], proto: u8, pseudo: checksum::Sum) -> bool {
+fn checksum_ok(payload: &[u8], proto: u8, pseudo: checksum::Sum, head: checksum::Sum) -> bool {
     match proto {
         protocol::TCP => pseudo.bytes(payload).is_valid(),
         protocol::UDP => match payload.get(6..8) {
@@ -28,7 +28,7 @@ fn checksum_ok(payload: &[u8], proto: u8, pseudo: checksum::Sum) -> bool {
         protocol::ICMPV6 => pseudo.bytes(payload).is_valid(),
         protocol::GRE if payload.first().is_none_or(|flags| flags & 0x80 == 0) => true,
         protocol::AH | protocol::ESP | protocol::SCTP | protocol::UDPLITE | protocol::DCCP => true,
-        _ => checksum::Sum::new().bytes(payload).is_valid(),
+        _ => head.bytes(payload).is_valid(),
     }
 }
 
@@ -60,13 +60,14 @@ fn head6(h: &ipv6::Header<'_>, proto: u8, payload: usize, hop_limit: u8) -> [u8;
     .bytes()
 }
 
-/// The reset for a TCP segment over IPv4, without its IP header.
-fn reset4(h: &ipv4::Header<'_>) -> Option<[u8; tcp::LEN]> {
+/// The reset for a TCP segment over IPv4, without its IP header. As in `nf_ip_checksum()`, the IPv4 header `head` is
+/// part of what is summed: between reception and sending, options that the host filled in make it wrong.
+fn reset4(h: &ipv4::Header<'_>, head: &[u8]) -> Option<[u8; tcp::LEN]> {
     if h.fragment_offset() != 0 || h.protocol() != protocol::TCP {
         return None;
     }
     let segment = h.payload();
-    if !h.pseudo(segment.len()).bytes(segment).is_valid() {
+    if !h.pseudo(segment.len()).bytes(head).bytes(segment).is_valid() {
         return None;
     }
     let answer = tcp::Repr::reset_for(&tcp::Header::new(segment)?, segment.len())?;
@@ -93,9 +94,15 @@ fn reset6(network: &[u8]) -> Option<[u8; tcp::LEN]> {
     Some(answer.bytes_with_checksum(sum))
 }
 
-fn unreachable_ok4(h: &ipv4::Header<'_>) -> bool {
+fn unreachable_ok4(h: &ipv4::Header<'_>, head: &[u8]) -> bool {
     let payload = h.payload();
-    h.fragment_offset() == 0 && checksum_ok(payload, h.protocol(), h.pseudo(payload.len()))
+    let none = checksum::Sum::new().bytes(head);
+    h.fragment_offset() == 0 && checksum_ok(payload, h.protocol(), h.pseudo(payload.len()).bytes(head), none)
+}
+
+/// The IPv4 header of a packet with its options.
+fn header4<'a>(network: &'a [u8], h: &ipv4::Header<'_>) -> &'a [u8] {
+    network.get(..h.header_len()).unwrap_or(network)
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -113,7 +120,8 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     fn reject4(&mut self, packet: &Packet, how: Rejection, site: &Site<'_>) {
-        let Some(h) = ipv4::Header::new(packet.network()) else { return };
+        let network = packet.network();
+        let Some(h) = ipv4::Header::new(network) else { return };
         // Before routing the way to the sender stands in for the packet's own.
         let to = match site.destination {
             Some(to) => *to,
@@ -124,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         match how {
             Rejection::Icmp(code) => {
-                if unreachable_ok4(&h) {
+                if unreachable_ok4(&h, header4(network, &h)) {
                     let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
                         || site.context.hook == Hook::Postrouting && packet.meta.iif != 0;
                     self.icmp4_error(packet, Some(&to), icmp::DEST_UNREACHABLE, code, 0, compiled);
@@ -135,7 +143,7 @@ impl<S: Sink> Worker<'_, S> {
                 if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
                     return;
                 }
-                let Some(segment) = reset4(&h) else { return };
+                let Some(segment) = reset4(&h, header4(network, &h)) else { return };
                 let mark = self.answer_mark(packet);
                 let (saddr, daddr) = (u32::from(h.dst()), u32::from(h.src()));
                 let source = match self.net.kind4(saddr, None) {
@@ -188,7 +196,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some(h) = ipv6::Header::new(network) else { return false };
         let Some((proto, offset)) = transport6(network) else { return false };
         let payload = network.get(offset..).unwrap_or(&[]);
-        checksum_ok(payload, proto, h.pseudo(proto, payload.len()))
+        checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
     }
 
     fn reject_on_link4(&mut self, packet: &Packet, how: Rejection) {
@@ -199,7 +207,7 @@ impl<S: Sink> Worker<'_, S> {
         let mut bytes = self.bytes();
         match how {
             Rejection::Icmp(code) => {
-                if unreachable_ok4(&h) && !is_unreachable4(&h) {
+                if unreachable_ok4(&h, header4(network, &h)) && !is_unreachable4(&h) {
                     let quote = &network[..network.len().min(icmp::REJECT_QUOTE_MAX)];
                     bytes.extend_from_slice(&head4(&h, protocol::ICMP, icmp::LEN + quote.len(), ttl));
                     bytes.extend_from_slice(&icmp::Repr::unreachable(code).bytes(quote));
@@ -208,7 +216,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             Rejection::Icmpv6(_) => {}
             Rejection::TcpReset => {
-                if let Some(segment) = reset4(&h) {
+                if let Some(segment) = reset4(&h, header4(network, &h)) {
                     bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                     bytes.extend_from_slice(&segment);
                 }

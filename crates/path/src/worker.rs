@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) ip_id: u16,
     pub(crate) trace_id: u32,
     pub(crate) depth: u32,
+    /// Frames that `dup` and `fwd` put on devices, one because of the other.
+    pub(crate) between_devices: u32,
     /// A copy made by `dup` is on its way: no further copies of it (`nf_skb_duplicated`).
     pub(crate) duplicating: bool,
     pub(crate) random: fastrand::Rng,
@@ -91,6 +93,7 @@ impl State {
             ip_id: 0,
             trace_id: 0,
             depth: 0,
+            between_devices: 0,
             duplicating: false,
             random: fastrand::Rng::with_seed(seed),
             interfaces,

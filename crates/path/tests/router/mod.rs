@@ -24,9 +24,12 @@ link set lo up
 link add wan address 02:00:00:00:00:01 type veth
 link add lan address 02:00:00:00:00:02 mtu 1400 type veth
 link add link lan name lan.7 type vlan id 7 egress-qos-map 6:5
-link set wan up addrgenmode none
-link set lan up addrgenmode none
-link set lan.7 up addrgenmode none
+link set wan addrgenmode none
+link set wan up
+link set lan addrgenmode none
+link set lan up
+link set lan.7 addrgenmode none
+link set lan.7 up
 addr add 198.18.0.1/24 dev wan
 addr add 198.18.1.1/24 dev lan
 addr add 198.18.7.1/24 dev lan.7
