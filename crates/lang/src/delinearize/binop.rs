@@ -81,12 +81,13 @@ pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Fol
     }
 }
 
-/// Whether this is payload under a mask, perhaps with its bytes turned in between.
-pub(super) fn is_masked_payload(expr: &Expr) -> bool {
+/// Whether these are bits of the packet under a mask, perhaps with their bytes turned in between.
+pub(super) fn is_masked_bits(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Unary { expr, .. } => is_masked_payload(expr),
+        ExprKind::Unary { expr, .. } => is_masked_bits(expr),
         ExprKind::Binop { op: BinOp::And, left, right } => {
-            matches!(left.kind, ExprKind::Payload(_)) && matches!(right.kind, ExprKind::Value(_))
+            matches!(left.kind, ExprKind::Payload(_) | ExprKind::Exthdr(_))
+                && matches!(right.kind, ExprKind::Value(_))
         }
         _ => false,
     }

@@ -168,9 +168,6 @@ impl Dependencies {
 
     fn meta_implies(&self, key: MetaKey, value: u128, family: Family, stmts: &Statements) -> bool {
         let Some((dep, dep_value)) = self.get(Layer::Network, stmts) else { return true };
-        if !matches!(family, Family::Inet | Family::Bridge | Family::Netdev) {
-            return true;
-        }
         let ExprKind::Value(dep_value) = dep_value.kind else { return true };
         let version = match (&dep.kind, dep_value) {
             (ExprKind::Meta { key: MetaKey::NfProto }, 2) => 4,
@@ -180,6 +177,13 @@ impl Dependencies {
             (ExprKind::Meta { key: MetaKey::NfProto }, _) => 0,
             _ => return true,
         };
+        match family {
+            // What the family says already.
+            Family::Ip => return version == 4,
+            Family::Ip6 => return version == 6,
+            Family::Arp => return true,
+            Family::Inet | Family::Bridge | Family::Netdev => {}
+        }
         if key != MetaKey::L4Proto {
             return true;
         }

@@ -292,6 +292,23 @@ impl Walk {
         }
     }
 
+    /// A header field or option is read: what only said that it is there goes.
+    fn kill_for(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Payload(_) => self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts),
+            ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr.op, &mut self.stmts),
+            _ => {}
+        }
+    }
+
+    /// An expression whose value is used as it is: a masked field is that field.
+    fn value(&mut self, expr: &mut Expr) {
+        self.expr(expr);
+        if binop::fold_field(&self.context, expr).is_some() {
+            self.kill_for(expr);
+        }
+    }
+
     /// Any expression in its place.
     pub fn expr(&mut self, expr: &mut Expr) {
         match &mut expr.kind {
@@ -324,8 +341,7 @@ impl Walk {
             ExprKind::Binop { .. } => self.binop(expr),
             ExprKind::Concat(parts) => {
                 for part in parts.iter_mut() {
-                    self.expr(part);
-                    binop::fold_field(&self.context, part);
+                    self.value(part);
                 }
                 let types = parts.iter().map(|p| p.dtype.base()).collect();
                 expr.dtype = Type::Concat(types);
@@ -334,9 +350,7 @@ impl Walk {
                 self.expr(key);
                 if let Some(shift) = binop::fold_field(&self.context, key) {
                     binop::shift_down(mappings, shift, key.len);
-                    if let ExprKind::Payload(_) = key.kind {
-                        self.dependencies.kill_for_payload(key, &self.context, &mut self.stmts);
-                    }
+                    self.kill_for(key);
                 }
                 binop::retype_raw(key, mappings);
             }
@@ -345,7 +359,7 @@ impl Walk {
                 self.range_end(right);
             }
             ExprKind::Prefix { base, .. } => self.range_end(base),
-            ExprKind::SetElem(elem) => self.expr(&mut elem.key),
+            ExprKind::SetElem(elem) => self.value(&mut elem.key),
             ExprKind::Hash { expr: Some(arg), .. } => self.expr(arg),
             ExprKind::Ct { key, .. } => {
                 let key = *key;
@@ -384,7 +398,7 @@ impl Walk {
         let ExprKind::Binop { op, left, right } = &mut expr.kind else { return };
         let op = *op;
         // A field shifted into place: payload, mask, shift.
-        if op == BinOp::Rshift && binop::is_masked_payload(left) {
+        if op == BinOp::Rshift && binop::is_masked_bits(left) {
             strip_unary(left);
             if let ExprKind::Binop { left: payload, .. } = &mut left.kind {
                 self.complete(payload);
@@ -392,7 +406,7 @@ impl Walk {
             self.set_binop_types(left);
             if binop::fold_field(&self.context, left).is_some() {
                 let field = std::mem::replace(&mut **left, raw(ExprKind::CatchAll, 0));
-                self.dependencies.kill_for_payload(&field, &self.context, &mut self.stmts);
+                self.kill_for(&field);
                 *expr = field;
                 return;
             }

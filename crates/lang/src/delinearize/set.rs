@@ -96,7 +96,7 @@ impl<'a> Delinearizer<'a> {
             Some(ElementData::Value(bytes)) => match data_type {
                 Some((ty, true)) => {
                     let (from, to) = bytes.bytes().split_at(bytes.bytes().len() / 2);
-                    if from == to { value_of(ty, from) } else { interval(ty, from, to) }
+                    data_interval(ty, from, to)
                 }
                 Some((ty, false)) => value_of(ty, bytes.bytes()),
                 None => constant(bytes.bytes()),
@@ -225,6 +225,16 @@ fn interval(ty: &KeyType, from: &[u8], to: &[u8]) -> Expr {
             )
         }
     }
+}
+
+/// The data of an interval map: a single address is a prefix too, as long as it can be.
+fn data_interval(ty: &KeyType, from: &[u8], to: &[u8]) -> Expr {
+    let mut expr = if from == to { value_of(ty, from) } else { interval(ty, from, to) };
+    if from == to && fields::has_prefixes(expr.dtype.base()) && matches!(expr.kind, ExprKind::Value(_)) {
+        let len = expr.len;
+        expr.kind = ExprKind::Prefix { base: Box::new(expr.clone()), len };
+    }
+    expr
 }
 
 fn field_interval(field: &Field, from: &[u8], to: &[u8]) -> Expr {

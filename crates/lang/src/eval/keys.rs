@@ -99,7 +99,6 @@ impl Eval<'_, '_> {
                 }
             }
             ExprKind::Osf { .. } => {
-                self.osf_dependency(loc)?;
                 set_type(e, DataType::String, ByteOrder::Host, 128);
             }
             ExprKind::Fib { flags, result } => {
@@ -165,15 +164,6 @@ impl Eval<'_, '_> {
                 };
                 Ok(())
             }
-        }
-    }
-
-    /// `osf` looks at TCP headers only.
-    fn osf_dependency(&mut self, loc: crate::source::Loc) -> Result {
-        match self.protocols.at(PayloadBase::Transport) {
-            Some(known) if *known == transport::TCP => Ok(()),
-            Some(known) => error(loc, conflicting(known, &transport::TCP)),
-            None => self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc),
         }
     }
 }

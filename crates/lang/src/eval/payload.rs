@@ -23,7 +23,7 @@ impl Eval<'_, '_> {
             e.len = field.len;
         } else {
             if e.dtype == Type::default() {
-                e.dtype = Type::Base(DataType::Integer);
+                e.dtype = Type::Base(DataType::RawInteger);
             }
             e.order = ByteOrder::Big;
             if e.len > 128 {

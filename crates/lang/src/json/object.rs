@@ -198,10 +198,9 @@ impl Tables<'_> {
             ObjectValue::CtTimeout { l4proto, l3proto, values } => {
                 m.insert("protocol".into(), self.protocol(*l4proto));
                 m.insert("l3proto".into(), self.l3proto(*l3proto));
-                let states = crate::print::timeout_states(*l4proto);
                 let named = values.iter().filter_map(|(state, seconds)| {
-                    let (name, default) = states.get(usize::from(*state))?;
-                    (seconds != default).then(|| ((*name).to_owned(), json!(seconds)))
+                    let (name, default) = crate::print::timeout_state(*l4proto, *state)?;
+                    (*seconds != default).then(|| (name.to_owned(), json!(seconds)))
                 });
                 m.insert("policy".into(), Value::Object(named.collect()));
             }

@@ -349,6 +349,9 @@ fn precedence(op: BinOp) -> u8 {
 
 /// Whether equality would be read as something else (a flag test) without its operator.
 fn must_write_equals(left: &Expr, right: &Expr) -> bool {
-    let flags = right.dtype.base().is_bitmask();
-    flags && matches!(right.kind, ExprKind::Value(_)) || matches!(left.kind, ExprKind::Binop { .. })
+    match right.kind {
+        ExprKind::Range { .. } => false,
+        ExprKind::Value(_) if right.dtype.base().is_bitmask() => true,
+        _ => matches!(left.kind, ExprKind::Binop { .. }),
+    }
 }

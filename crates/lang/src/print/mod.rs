@@ -18,7 +18,7 @@ pub mod trace;
 
 pub(crate) use block::hook_name;
 pub use listing::Listing;
-pub(crate) use object::timeout_states;
+pub(crate) use object::timeout_state;
 
 /// Collects text.
 pub struct Printer<'a> {

@@ -8,27 +8,27 @@ use super::listing::{family_name, object_name};
 use super::stmt::synproxy_flags;
 use crate::ast::stmt::Limit;
 use crate::cache::object_type;
+use crate::lower::states_of;
 use crate::userdata;
 
-/// Names and default seconds of a protocol's states, by their numbers in a `ct timeout` policy.
-pub fn timeout_states(protocol: u8) -> &'static [(&'static str, u32)] {
-    match protocol {
-        6 => &[
-            ("syn_sent", 120),
-            ("syn_recv", 60),
-            ("established", 432_000),
-            ("fin_wait", 120),
-            ("close_wait", 60),
-            ("last_ack", 30),
-            ("time_wait", 120),
-            ("close", 10),
-            ("syn_sent2", 120),
-            ("retrans", 300),
-            ("unack", 300),
-        ],
-        17 => &[("unreplied", 30), ("replied", 120)],
-        _ => &[],
+/// Seconds after which a flow in a state is forgotten where no policy says otherwise, as nft knows them.
+fn default_timeout(state: &str) -> u32 {
+    match state {
+        "established" => 432_000,
+        "syn_sent" | "fin_wait" | "time_wait" | "syn_sent2" => 120,
+        "syn_recv" | "close_wait" => 60,
+        "last_ack" | "unreplied" => 30,
+        "close" => 10,
+        "retrans" | "unack" => 300,
+        "replied" => 120,
+        _ => 0,
     }
+}
+
+/// Name of a protocol's state by the kernel's number, and its default timeout in seconds.
+pub(crate) fn timeout_state(protocol: u8, number: u8) -> Option<(&'static str, u32)> {
+    let (name, _) = states_of(protocol).iter().find(|(_, n)| *n == number)?;
+    Some((name, default_timeout(name)))
 }
 
 impl Printer<'_> {
@@ -129,12 +129,11 @@ impl Printer<'_> {
 
     /// States whose timeout is not the default.
     fn timeouts(&mut self, protocol: u8, values: &[(u8, u32)]) {
-        let states = timeout_states(protocol);
         self.push("\t\tpolicy = { ");
         let mut separator = "";
-        for (state, seconds) in values {
-            let Some((name, default)) = states.get(usize::from(*state)) else { continue };
-            if seconds == default {
+        for (number, seconds) in values {
+            let Some((name, default)) = timeout_state(protocol, *number) else { continue };
+            if *seconds == default {
                 continue;
             }
             self.write(format_args!("{separator}{name} : "));
