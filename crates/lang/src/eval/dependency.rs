@@ -283,17 +283,8 @@ impl Eval<'_, '_> {
             Some(known) if known == needed => Ok(()),
             Some(known) => error(loc, format!("cannot use exthdr with {}", known.name)),
             None => {
-                let lower = match self.family {
-                    Family::Inet => &link::INET,
-                    Family::Bridge => &link::NETDEV,
-                    Family::Netdev => &link::NETDEV,
-                    Family::Ip | Family::Ip6 | Family::Arp => {
-                        return error(loc, "Cannot find dependency for exthdr");
-                    }
-                };
-                let lower = match self.protocols.at(PayloadBase::Link) {
-                    Some(known) if *known != link::ETHER || self.family != Family::Bridge => known,
-                    _ => lower,
+                let Some(lower) = self.protocols.at(PayloadBase::Link) else {
+                    return error(loc, "Cannot find dependency for exthdr");
                 };
                 self.insert_protocol(lower, needed, loc)
             }

@@ -350,6 +350,7 @@ impl Eval<'_, '_> {
         self.range_end(right, loc)?;
         if let (Some(from), Some(to)) = (left.value(), right.value())
             && from > to
+            && left.dtype != Type::Base(DataType::TimeHour)
         {
             return error(loc, "Range has zero or negative size");
         }

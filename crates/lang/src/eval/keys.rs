@@ -76,10 +76,10 @@ impl Eval<'_, '_> {
                 }
                 match (*key, network) {
                     (RtKey::Nexthop4, Some(known)) if *known == network::IP6 => {
-                        return error(loc, conflicting(known, &network::IP));
+                        return error(loc, "ip nexthop will not match");
                     }
                     (RtKey::Nexthop6, Some(known)) if *known == network::IP => {
-                        return error(loc, conflicting(known, &network::IP6));
+                        return error(loc, "ip6 nexthop will not match");
                     }
                     _ => {}
                 }
@@ -114,6 +114,9 @@ impl Eval<'_, '_> {
                 }
             }
             ExprKind::Xfrm { key, .. } => {
+                if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) {
+                    return error(loc, "ipsec expression is only valid in ip/ip6/inet tables");
+                }
                 let key = *key;
                 let info = keys::xfrm(key);
                 set_type(e, info.dtype, info.order, info.len);

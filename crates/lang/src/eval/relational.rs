@@ -125,7 +125,12 @@ impl Eval<'_, '_> {
             }
         }
         match &mut right.kind {
-            ExprKind::Range { .. } => {
+            ExprKind::Range { left: from, right: to } => {
+                if from.value() > to.value() {
+                    // Hours over midnight are all but those of the day between.
+                    std::mem::swap(from, to);
+                    *op = if *op == RelOp::Neq { RelOp::Eq } else { RelOp::Neq };
+                }
                 self.convert(left, ByteOrder::Big)?;
                 self.convert(right, ByteOrder::Big)?;
             }

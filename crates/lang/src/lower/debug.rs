@@ -132,6 +132,9 @@ fn set_text(table: &Arc<str>, set: &NewSet, out: &mut String) {
         let _ = write!(out, " size {size}");
     }
     out.push('\n');
+    if set.anonymous && !set.name.contains('%') {
+        let _ = writeln!(out, "{} {table} 0", set.name);
+    }
 }
 
 fn words(bytes: &[u8], out: &mut String) {
