@@ -10,9 +10,9 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::ast::{Cmd, CmdKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
+use crate::diag::most_similar;
 use crate::eval::context::{Base, Expected};
 use crate::eval::intervals;
-use crate::eval::set::edit_distance;
 use crate::eval::{Eval, Result, error};
 use crate::source::Loc;
 
@@ -486,14 +486,12 @@ impl Eval<'_, '_> {
     }
 
     fn table_not_found(&self, table: &Name) -> Result {
-        let mut best: Option<(usize, String)> = None;
-        for (family, name, _) in self.ctx.cache.tables() {
-            let distance = edit_distance(&table.text, name);
-            if distance <= table.text.len() / 2 && best.as_ref().is_none_or(|(d, _)| distance < *d) {
-                best = Some((distance, format!("table ‘{name}’ in family {}", family_name(family))));
-            }
-        }
-        not_found(table.loc, best.map(|(_, near)| near))
+        let near = nearest(&table.text, self.ctx.cache.tables().map(|(_, name, _)| name));
+        let family = |near: &Arc<str>| {
+            let found = self.ctx.cache.tables().find(|(_, name, _)| *name == near);
+            found.map_or("", |(family, _, _)| family_name(family))
+        };
+        not_found(table.loc, near.map(|n| format!("table ‘{n}’ in family {}", family(&n))))
     }
 }
 
@@ -522,11 +520,9 @@ fn not_found<T>(loc: Loc, near: Option<String>) -> Result<T> {
 
 /// A name that could have been meant.
 fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n Arc<str>>) -> Option<Arc<str>> {
-    names
-        .map(|name| (edit_distance(wanted, name), name))
-        .filter(|(distance, _)| *distance <= wanted.len().div_ceil(2))
-        .min_by(|a, b| a.cmp(b))
-        .map(|(_, name)| name.clone())
+    let mut names: Vec<&str> = names.map(|n| &**n).collect();
+    names.sort_unstable();
+    most_similar(wanted, names).map(Arc::from)
 }
 
 /// A type by name: one whose size is known.

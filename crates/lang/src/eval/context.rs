@@ -9,6 +9,7 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::cache::Field;
 use crate::datatype::{DataType, Type};
 use crate::proto::{self, Proto};
+use crate::source::Loc;
 
 /// What a symbol or number at this place would be (nft's `struct expr_ctx`).
 #[derive(Clone, Debug, Default)]
@@ -23,12 +24,14 @@ pub(crate) struct Expected {
     pub max: u32,
     /// The fields of the concatenation on the left.
     pub key: Option<Arc<[Field]>>,
+    /// Where that concatenation stands.
+    pub key_loc: Option<Loc>,
 }
 
 impl Expected {
     /// A value of this type and length.
     pub fn new(dtype: Type, order: ByteOrder, len: u32) -> Self {
-        Expected { dtype: Some(dtype), order, len, max: 0, key: None }
+        Expected { dtype: Some(dtype), order, len, max: 0, key: None, key_loc: None }
     }
 
     /// A basic type at its own length and order.
@@ -38,7 +41,7 @@ impl Expected {
 
     /// What stands on the other side of `expr`.
     pub fn like(expr: &Expr) -> Self {
-        Expected { key: fields_of(expr), ..Expected::new(expr.dtype.clone(), expr.order, expr.len) }
+        Expected { key: fields_of(expr), key_loc: Some(expr.loc), ..Expected::new(expr.dtype.clone(), expr.order, expr.len) }
     }
 }
 
@@ -123,6 +126,7 @@ pub(crate) struct Protocols {
     /// Where the hooks of the family start.
     pub start: (PayloadBase, &'static Proto),
     known: [Option<&'static Proto>; 5],
+    places: [Option<Loc>; 5],
     /// Transport headers of a set (`meta l4proto { tcp, udp }`).
     pub transports: Vec<&'static Proto>,
     /// Link headers below the current one (Ethernet below VLAN).
@@ -135,7 +139,7 @@ impl Protocols {
         let start = proto::of_family(family);
         let mut known = [None; 5];
         known[index(start.0)] = Some(start.1);
-        Protocols { start, known, transports: Vec::new(), stacked: Vec::new() }
+        Protocols { start, known, places: [None; 5], transports: Vec::new(), stacked: Vec::new() }
     }
 
     /// The header at a base.
@@ -158,8 +162,14 @@ impl Protocols {
         index(self.start.0) as isize - index(base) as isize
     }
 
+    /// Where the match is that told the header at a base.
+    pub fn place(&self, base: PayloadBase) -> Option<Loc> {
+        self.places[index(base)]
+    }
+
     /// A match says which header is at `base`.
-    pub fn set(&mut self, base: PayloadBase, proto: &'static Proto) {
+    pub fn set(&mut self, base: PayloadBase, proto: &'static Proto, loc: Loc) {
+        self.places[index(base)] = Some(loc);
         self.known[index(base)] = Some(proto);
         if base == PayloadBase::Transport && !self.transports.contains(&proto) {
             self.transports.push(proto);

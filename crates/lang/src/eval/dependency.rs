@@ -236,10 +236,26 @@ impl Eval<'_, '_> {
             if types.contains(&known) {
                 return Ok(());
             }
-            return error(loc, "incompatible icmp match");
+            let canonical = |t: u8| match t {
+                0 => 8,
+                129 => 128,
+                other => other,
+            };
+            return error(
+                loc,
+                format!("incompatible icmp match: rule has {}, need {}", canonical(known), types[0]),
+            );
         }
-        if self.icmp_types_seen.as_deref().is_some_and(|seen| seen.iter().all(|t| types.contains(t))) {
-            return Ok(());
+        if let Some(seen) = &self.icmp_types_seen {
+            if seen.iter().all(|t| types.contains(t)) {
+                return Ok(());
+            }
+            if let Some(has) = seen.first() {
+                return error(
+                    loc,
+                    format!("incompatible icmp match: rule has {has}, need {}", types[0]),
+                );
+            }
         }
         let Some(kind) = proto.templates.first() else { return Ok(()) };
         let left = field_expr(proto, kind, loc);
@@ -335,9 +351,9 @@ impl Eval<'_, '_> {
                 {
                     self.protocols.stacked.push(known);
                 }
-                self.protocols.set(upper.base, upper);
+                self.protocols.set(upper.base, upper, left.loc);
             }
-            ExprKind::Meta { key } => self.note_meta(*key, value),
+            ExprKind::Meta { key } => self.note_meta(*key, value, left.loc),
             ExprKind::Ct { key, .. } => {
                 use penstock_program::expr::CtKey;
                 let lower: &'static Proto = match key {
@@ -346,14 +362,14 @@ impl Eval<'_, '_> {
                     _ => return,
                 };
                 if let Some(upper) = lower.upper_by_number(value) {
-                    self.protocols.set(upper.base, upper);
+                    self.protocols.set(upper.base, upper, left.loc);
                 }
             }
             _ => {}
         }
     }
 
-    fn note_meta(&mut self, key: MetaKey, value: u32) {
+    fn note_meta(&mut self, key: MetaKey, value: u32, loc: Loc) {
         let (base, start) = self.protocols.start;
         match key {
             MetaKey::IifType => {
@@ -361,18 +377,18 @@ impl Eval<'_, '_> {
                     return;
                 }
                 let found = DEVICES.iter().find(|(n, _)| u32::from(*n) == value).map(|(_, p)| *p);
-                self.protocols.set(PayloadBase::Link, found.unwrap_or(&UNKNOWN));
+                self.protocols.set(PayloadBase::Link, found.unwrap_or(&UNKNOWN), loc);
             }
             MetaKey::NfProto => {
                 if base != PayloadBase::Link {
                     return;
                 }
                 let found = link::INET.upper_by_number(value);
-                self.protocols.set(PayloadBase::Network, found.unwrap_or(&UNKNOWN));
+                self.protocols.set(PayloadBase::Network, found.unwrap_or(&UNKNOWN), loc);
             }
             MetaKey::L4Proto => {
                 let found = network::INET_SERVICE.upper_by_number(value);
-                self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN));
+                self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
             }
             MetaKey::Protocol => {
                 if base != PayloadBase::Link || !matches!(self.family, Family::Netdev | Family::Bridge) {
@@ -381,10 +397,10 @@ impl Eval<'_, '_> {
                 let found = start.upper_by_number(value);
                 match found {
                     Some(upper) if upper.base == PayloadBase::Network => {
-                        self.protocols.set(upper.base, upper)
+                        self.protocols.set(upper.base, upper, loc)
                     }
                     Some(_) => {}
-                    None => self.protocols.set(PayloadBase::Network, &UNKNOWN),
+                    None => self.protocols.set(PayloadBase::Network, &UNKNOWN, loc),
                 }
             }
             _ => {}

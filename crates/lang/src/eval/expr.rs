@@ -397,7 +397,6 @@ impl Eval<'_, '_> {
         let outer = self.expected.clone();
         let expected: Option<Arc<[DataType]>> = match &outer.dtype {
             Some(Type::Concat(parts)) => Some(parts.clone()),
-            Some(Type::Base(dtype)) if *dtype != DataType::Invalid => Some(Arc::from([*dtype])),
             _ => None,
         };
         let count = parts.len();
@@ -412,11 +411,18 @@ impl Eval<'_, '_> {
             self.expected = match (&outer.key, &expected) {
                 (Some(key), _) => match key.get(i) {
                     Some(field) => Expected::new(Type::Base(field.dtype), field.order, field.len),
-                    None => return too_many(part.loc, loc, &outer),
+                    None => {
+                        let other = outer.key_loc.unwrap_or(part.loc);
+                        return conflict(loc, other, "too many concatenation components");
+                    }
                 },
                 (None, Some(types)) => match types.get(i) {
                     Some(dtype) => Expected::base(*dtype),
-                    None => return too_many(part.loc, loc, &outer),
+                    None => {
+                        let desc = outer.dtype.as_ref().map(Type::desc).unwrap_or_default();
+                        let message = format!("unexpected concat component, expecting {desc}");
+                        return conflict(part.loc, loc, message);
+                    }
                 },
                 (None, None) => Expected::new(Type::default(), ByteOrder::Invalid, 0),
             };
@@ -466,6 +472,7 @@ impl Eval<'_, '_> {
         }
         self.expected = Expected {
             key: outer.key.or_else(|| fields_of(e)),
+            key_loc: Some(loc),
             ..Expected::new(e.dtype.clone(), e.order, e.len)
         };
         Ok(())
@@ -530,9 +537,4 @@ pub(crate) fn set_order(e: &mut Expr, order: ByteOrder) {
         ExprKind::Prefix { base, .. } => base.order = order,
         _ => {}
     }
-}
-
-fn too_many<T>(part: Loc, whole: Loc, expected: &Expected) -> Result<T> {
-    let desc = expected.dtype.as_ref().map(Type::desc).unwrap_or_default();
-    conflict(part, whole, format!("unexpected concat component, expecting {desc}"))
 }

@@ -49,7 +49,12 @@ impl Eval<'_, '_> {
                     CtKey::Src | CtKey::Dst => match network {
                         Some(known) if *known == network::IP => (dtype, len) = (DataType::IpAddr, 32),
                         Some(known) if *known == network::IP6 => (dtype, len) = (DataType::Ip6Addr, 128),
-                        _ => {}
+                        _ => {
+                            return error(
+                                loc,
+                                "cannot determine ip protocol version, use \"ip saddr\" or \"ip6 saddr\" instead",
+                            );
+                        }
                     },
                     CtKey::ProtoSrc | CtKey::ProtoDst => {
                         if self.protocols.at(PayloadBase::Transport).is_some_and(|t| *t != transport::ICMP) {

@@ -93,10 +93,11 @@ impl Eval<'_, '_> {
                     let wanted = if nat.family == 10 { &network::IP6 } else { &network::IP };
                     match self.protocols.at(PayloadBase::Network) {
                         Some(known) if *known != *wanted => {
-                            return error(
+                            return self.against(
                                 loc,
+                                PayloadBase::Network,
                                 format!(
-                                    "conflicting protocols specified: {} vs. {}.",
+                                    "conflicting protocols specified: {} vs. {}. You must specify ip or ip6 family in nat statement",
                                     known.name, wanted.name
                                 ),
                             );
@@ -197,6 +198,15 @@ impl Eval<'_, '_> {
     pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {
         let loc = stmt.loc;
         let StmtKind::Tproxy { family, addr, port } = &mut stmt.kind else { return Ok(()) };
+        match self.protocols.at(PayloadBase::Transport) {
+            Some(known)
+                if *known == transport::TCP
+                    || *known == transport::UDP
+                    || *known == crate::eval::context::UNKNOWN => {}
+            _ => {
+                return error(loc, "Transparent proxy support requires transport protocol match");
+            }
+        }
         match self.family {
             Family::Ip | Family::Ip6 => {
                 let own = self.family as u8;
@@ -226,31 +236,22 @@ impl Eval<'_, '_> {
             }
             _ => return error(loc, "tproxy is only supported for IPv4/IPv6/INET"),
         }
-        match self.protocols.at(PayloadBase::Transport) {
-            Some(known)
-                if *known == transport::TCP
-                    || *known == transport::UDP
-                    || *known == crate::eval::context::UNKNOWN => {}
-            _ => {
-                return error(loc, "Transparent proxy support requires transport protocol match");
-            }
-        }
         if let Some(addr) = addr {
             let written = family.unwrap_or(0);
             if written == 0 {
                 return error(loc, "ip or ip6 must be specified with address for inet tables.");
             }
             if matches!(addr.kind, ExprKind::Range { .. }) {
-                return error(addr.loc, "Address ranges are not supported for tproxy.");
+                return error(loc, "Address ranges are not supported for tproxy.");
             }
             self.arg(addr, loc, Expected::base(address_type(written)))?;
             if let ExprKind::Range { .. } = addr.kind {
-                return error(addr.loc, "Address ranges are not supported for tproxy.");
+                return error(loc, "Address ranges are not supported for tproxy.");
             }
         }
         if let Some(port) = port {
             if matches!(port.kind, ExprKind::Range { .. }) {
-                return error(port.loc, "Port ranges are not supported for tproxy.");
+                return error(loc, "Port ranges are not supported for tproxy.");
             }
             self.arg(port, loc, Expected::base(DataType::InetService))?;
         }

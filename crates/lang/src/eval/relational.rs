@@ -105,9 +105,10 @@ impl Eval<'_, '_> {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
         }
         if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
-            return error(
+            return conflict(
+                left.loc,
                 right.loc,
-                "negation can only be used with singleton bitmask values. Did you mean \"!=\"?",
+                "negation can only be used with singleton bitmask values",
             );
         }
         if let ExprKind::Set { elements, flags } = &mut right.kind {

@@ -8,6 +8,7 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
+use crate::diag::most_similar;
 use crate::eval::context::{Base, Expected};
 use crate::eval::expr::bitmask;
 use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
@@ -162,7 +163,7 @@ impl Eval<'_, '_> {
     pub(crate) fn mapping(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Mapping { left, right } = &mut e.kind else { return Ok(()) };
-        let Some(set) = self.set.clone() else { return error(loc, "mapping outside of map context") };
+        let Some(set) = self.set.clone() else { return error(left.loc, "mapping outside of map context") };
         let Some(data) = &set.data else { return error(loc, "set is not a map") };
         self.expected = set.key.expected();
         if !matches!(left.kind, ExprKind::SetElem(_)) {
@@ -284,8 +285,8 @@ impl Eval<'_, '_> {
         };
         if key.dtype != kind.key.dtype {
             return conflict(
-                key.loc,
                 mappings.loc,
+                key.loc,
                 format!(
                     "datatype mismatch, map expects {}, mapping expression has type {}",
                     kind.key.dtype.desc(),
@@ -406,19 +407,23 @@ impl Eval<'_, '_> {
     }
 
     fn set_not_found<T>(&self, name: &str, loc: Loc) -> Result<T> {
-        let mut best: Option<(usize, String)> = None;
-        for (family, table, info) in self.ctx.cache.tables() {
-            for set in info.sets.keys() {
-                let distance = edit_distance(name, set);
-                if distance < name.len().max(2) / 2 + 1 && best.as_ref().is_none_or(|(d, _)| distance < *d) {
-                    let word = if info.sets[set].is_map() { "map" } else { "set" };
-                    let family = crate::eval::cmd::family_name(family);
-                    best = Some((distance, format!("{word} ‘{set}’ in table {family} ‘{table}’")));
-                }
+        let table = self.table.as_deref().unwrap_or_default();
+        let Some(info) = self.ctx.cache.table(self.family, table) else {
+            return error(loc, "No such file or directory");
+        };
+        let mut names: Vec<&str> = info.sets.keys().map(|n| &**n).collect();
+        names.sort_unstable();
+        match most_similar(name, names) {
+            Some(near) => {
+                let word = info.sets.get(near).map_or("set", |s| s.word());
+                let family = crate::eval::cmd::family_name(self.family);
+                error(
+                    loc,
+                    format!(
+                        "No such file or directory; did you mean {word} ‘{near}’ in table {family} ‘{table}’?"
+                    ),
+                )
             }
-        }
-        match best {
-            Some((_, near)) => error(loc, format!("No such file or directory; did you mean {near}?")),
             None => error(loc, "No such file or directory"),
         }
     }
@@ -568,20 +573,4 @@ pub(crate) fn bounds(key: &Expr) -> Option<(u128, u128)> {
         }
         _ => None,
     }
-}
-
-/// Levenshtein's, for `did you mean`.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(x != *y));
-            diagonal = above;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

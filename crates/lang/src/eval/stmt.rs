@@ -214,11 +214,10 @@ impl Eval<'_, '_> {
 
     /// Key of an update from the packet path: not constant, with an optional timeout.
     fn update_key(&mut self, key: &mut Expr, expected: Expected, loc: Loc) -> Result {
-        let whole = key.loc;
         let inner = match &mut key.kind {
             ExprKind::SetElem(elem) => {
                 if elem.comment.is_some() {
-                    return error(whole, "Key expression comments are not supported");
+                    return error(elem.key.loc, "Key expression comments are not supported");
                 }
                 for stmt in &mut elem.stmts {
                     self.stateful(stmt)?;
@@ -232,9 +231,6 @@ impl Eval<'_, '_> {
         } else {
             self.expected = expected;
             self.expr(inner)?;
-        }
-        if inner.constant {
-            return error(inner.loc, "Key expression can not be constant");
         }
         Ok(())
     }
@@ -465,7 +461,8 @@ impl Eval<'_, '_> {
                 match self.protocols.at(PayloadBase::Transport) {
                     Some(known) if *known == transport::TCP => {}
                     Some(_) => {
-                        return error(loc, "you cannot use tcp reset with this protocol");
+                        let message = "you cannot use tcp reset with this protocol";
+                        return self.against(loc, PayloadBase::Transport, message);
                     }
                     None => {
                         // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
@@ -490,9 +487,9 @@ impl Eval<'_, '_> {
                     (Family::Ip6, _) if reject.family != 10 => {
                         conflict(expr_loc, loc, "conflicting protocols specified: ip vs ip6")
                     }
-                    (_, Some(known)) if known != wanted => conflict(
+                    (_, Some(known)) if known != wanted => self.against(
                         expr_loc,
-                        loc,
+                        PayloadBase::Network,
                         format!("conflicting protocols specified: {} vs {}", known.name, wanted.name),
                     ),
                     (_, Some(_)) => Ok(()),
@@ -504,6 +501,14 @@ impl Eval<'_, '_> {
                 }
             }
             None => Ok(()),
+        }
+    }
+
+    /// An error that conflicts with the match which told the header at a base.
+    pub(crate) fn against<T>(&self, loc: Loc, base: PayloadBase, message: impl Into<String>) -> Result<T> {
+        match self.protocols.place(base) {
+            Some(other) => conflict(loc, other, message),
+            None => error(loc, message),
         }
     }
 

@@ -80,6 +80,15 @@ pub struct Lowered {
     pub places: Places,
 }
 
+/// Sets that rules later in the run update are declared as such: call it for every change once all commands of the
+/// run were evaluated.
+pub fn finish(change: &mut Change, ctx: &Context<'_>) {
+    let Change::AddSet { family, table, set, .. } = change else { return };
+    if ctx.made_dynamic.iter().any(|(f, t, s)| (f, t, s) == (&*family, &*table, &set.name)) {
+        set.description.dynamic = true;
+    }
+}
+
 /// Program text in the making: registers are handed out from the first 32-bit slot up, and given back in reverse.
 pub(crate) struct Program<'c, 'a> {
     pub ctx: &'c Context<'a>,

@@ -364,8 +364,6 @@ fn blamed(stmt: &Stmt) -> Loc {
             ) => chain.loc,
             _ => stmt.loc,
         },
-        StmtKind::SetUpdate { set, .. } => set.loc,
-        StmtKind::MapUpdate { map, .. } => map.loc,
         _ => stmt.loc,
     }
 }
