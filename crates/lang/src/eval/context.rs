@@ -41,7 +41,11 @@ impl Expected {
 
     /// What stands on the other side of `expr`.
     pub fn like(expr: &Expr) -> Self {
-        Expected { key: fields_of(expr), key_loc: Some(expr.loc), ..Expected::new(expr.dtype.clone(), expr.order, expr.len) }
+        Expected {
+            key: fields_of(expr),
+            key_loc: Some(expr.loc),
+            ..Expected::new(expr.dtype.clone(), expr.order, expr.len)
+        }
     }
 }
 

@@ -251,10 +251,7 @@ impl Eval<'_, '_> {
                 return Ok(());
             }
             if let Some(has) = seen.first() {
-                return error(
-                    loc,
-                    format!("incompatible icmp match: rule has {has}, need {}", types[0]),
-                );
+                return error(loc, format!("incompatible icmp match: rule has {has}, need {}", types[0]));
             }
         }
         let Some(kind) = proto.templates.first() else { return Ok(()) };

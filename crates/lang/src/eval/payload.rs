@@ -24,9 +24,8 @@ impl Eval<'_, '_> {
         } else {
             if e.dtype == Type::default() {
                 // Raw bits where all transport headers have ports.
-                let port = payload.base == PayloadBase::Transport
-                    && e.len == 16
-                    && matches!(payload.offset, 0 | 16);
+                let port =
+                    payload.base == PayloadBase::Transport && e.len == 16 && matches!(payload.offset, 0 | 16);
                 e.dtype = Type::Base(if port { DataType::InetService } else { DataType::RawInteger });
             }
             e.order = ByteOrder::Big;

@@ -105,11 +105,7 @@ impl Eval<'_, '_> {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
         }
         if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
-            return conflict(
-                left.loc,
-                right.loc,
-                "negation can only be used with singleton bitmask values",
-            );
+            return conflict(left.loc, right.loc, "negation can only be used with singleton bitmask values");
         }
         if let ExprKind::Set { elements, flags } = &mut right.kind {
             if elements.is_empty() {
