@@ -7,9 +7,9 @@ pub const NET: &str = "\
 link add name lan address 02:00:00:00:01:01 mtu 1500 type veth
 link add name wan address 02:00:00:00:02:01 mtu 1500 type veth
 link add name dmz address 02:00:00:00:05:01 mtu 1300 type veth
-link set lan up
-link set wan up
-link set dmz up
+link set lan addrgenmode none up
+link set wan addrgenmode none up
+link set dmz addrgenmode none up
 addr add 198.18.0.1/24 dev lan
 addr add 198.19.0.1/24 dev wan
 addr add 198.18.5.1/24 dev dmz

@@ -246,7 +246,26 @@ impl Generator {
         (0..self.rng.u32(count)).map(|_| format!("\t\t{}\n", self.rule(family, hook))).collect()
     }
 
+    /// nft puts some matches that others imply at the head of the rule and some before them, depending on its version:
+    /// what is said at first is implied no more.
     fn rule(&mut self, family: &str, hook: &str) -> String {
+        let (l3, rule) = self.body(family, hook);
+        let mut head = vec![];
+        if rule.contains("ether ") && family == "netdev" {
+            head.push("iiftype ether");
+        }
+        if l3 == L3::Ip6 && ["frag ", "hbh ", "dst ", "exthdr "].iter().any(|w| rule.contains(w)) {
+            match family {
+                "netdev" => head.push("meta protocol ip6"),
+                "inet" => head.push("meta nfproto ipv6"),
+                _ => {}
+            }
+        }
+        head.push(&rule);
+        head.join(" ")
+    }
+
+    fn body(&mut self, family: &str, hook: &str) -> (L3, String) {
         let l3 = match family {
             "ip" => L3::Ip4,
             "ip6" => L3::Ip6,
@@ -261,7 +280,7 @@ impl Generator {
         let mut parts: Vec<String> = vec![];
         let mut used = vec![];
         for _ in 0..self.rng.u32(0..4) {
-            if let Some(f) = self.choose(l3, l4, &mut used) {
+            if let Some(f) = self.choose(hook, l3, l4, &mut used) {
                 parts.push(self.matching(f));
             }
         }
@@ -277,24 +296,26 @@ impl Generator {
         parts.retain(|p| !p.is_empty());
         parts.push("counter".into());
         if self.one_in(10)
-            && let Some(f) = self.choose(l3, l4, &mut used)
+            && let Some(f) = self.choose(hook, l3, l4, &mut used)
         {
             parts.push(self.verdict_map(f));
-            return parts.join(" ");
+            return (l3, parts.join(" "));
         }
         let verdict = self.verdict(family, hook, l3, l4);
         parts.push(verdict);
-        parts.join(" ").trim_end().to_owned()
+        (l3, parts.join(" ").trim_end().to_owned())
     }
 
     /// A field that goes with the layers, each at most once in a rule.
-    fn choose(&mut self, l3: L3, l4: L4, used: &mut Vec<usize>) -> Option<&'static Field> {
+    fn choose(&mut self, hook: &str, l3: L3, l4: L4, used: &mut Vec<usize>) -> Option<&'static Field> {
         for _ in 0..20 {
             let i = self.rng.usize(..FIELDS.len());
             let f = &FIELDS[i];
             let fits3 = f.l3 == L3::Any && l3 != L3::Arp || f.l3 == l3;
             let fits4 = f.l4 == L4::Any || f.l4 == l4;
             // Where the rule fixes the layer already, naming it again in other words is an error of nft.
+            // The identification of what the host sends itself is a matter of chance.
+            let chance = f.text == "ip id" && !matches!(hook, "ingress" | "prerouting" | "input" | "forward");
             let again = (l4 != L4::Any
                 && matches!(
                     f.text,
@@ -309,7 +330,7 @@ impl Generator {
                         "meta l4proto" | "ip protocol" | "ip6 nexthdr" | "th dport" | "th sport"
                     )
                 }));
-            if fits3 && fits4 && !again && !used.contains(&i) {
+            if fits3 && fits4 && !again && !chance && !used.contains(&i) {
                 used.push(i);
                 return Some(f);
             }

@@ -48,8 +48,10 @@ pub(super) fn load(
             if packet.meta.protocol != ethernet::IPV4 {
                 return Step::Break;
             }
-            let at = find_ipv4(packet.network(), wanted.kind);
-            (at.is_some(), at.and_then(|at| wanted.of(packet.network(), at)))
+            // The kernel reads from the data pointer: at egress that is not the IP header.
+            let header = if packet.data_start() < 0 { packet.frame() } else { packet.network() };
+            let at = find_ipv4(header, wanted.kind);
+            (at.is_some(), at.and_then(|at| wanted.of(header, at)))
         }
         ExthdrOp::TcpOpt => match tcp_header(packet).and_then(|header| find_tcp(header, wanted)) {
             Some(bytes) => (true, Some(bytes)),
