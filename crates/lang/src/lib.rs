@@ -25,5 +25,6 @@ pub mod parse;
 pub mod print;
 pub mod proto;
 pub mod scope;
+pub mod session;
 pub mod source;
 pub mod userdata;

@@ -95,6 +95,14 @@ impl Ruleset {
         self.current.clone()
     }
 
+    /// A ruleset that goes on from a generation as it is: nothing of it is checked.
+    pub fn resume(generation: Generation) -> Self {
+        let table_handle = generation.tables.iter().map(|t| t.handle).max().unwrap_or(0);
+        let chains = generation.tables.iter().flat_map(|t| &t.chains);
+        let registered = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().map_or(0, |r| r + 1);
+        Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
+    }
+
     /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the epoch.
     pub fn begin(&self) -> Transaction {
         self.begin_at(0)

@@ -1,0 +1,166 @@
+//! `penstock nft`: nft(8), option for option, on a ruleset of its own.
+//!
+//! Until a dataplane answers, the ruleset is that of the process (`--offline`) or is kept in a file (`--state FILE`).
+
+mod options;
+
+use std::ffi::OsString;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use penstock_lang::session::{Outcome, Session, state};
+use penstock_lang::source::Origin;
+use penstock_ruleset::Ruleset;
+
+use crate::files::{SystemFiles, words};
+use crate::names::SystemNames;
+use options::{Call, Parsed, Source, State};
+
+/// No dataplane to talk to (`man nft`: no netlink socket).
+const NO_DATAPLANE: u8 = 3;
+
+/// Runs with the arguments behind the program's name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let args: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
+    match options::parse(&args) {
+        Parsed::Run(call) => run(*call),
+        Parsed::Show(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Parsed::Wrong(message) => {
+            eprint!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+fn run(call: Call) -> ExitCode {
+    let names = SystemNames::default();
+    let mut kept = String::new();
+    let mut ruleset = match &call.state {
+        State::None => {
+            eprintln!(
+                "Error: no dataplane is running in this network namespace; \
+                 use --offline for an empty ruleset or --state FILE for one that is kept in a file"
+            );
+            return ExitCode::from(NO_DATAPLANE);
+        }
+        State::Offline => Ruleset::default(),
+        State::File(path) => match std::fs::read(path) {
+            Ok(bytes) => {
+                kept = String::from_utf8_lossy(&bytes).into_owned();
+                match state::restore(kept.clone(), &SystemFiles, &names) {
+                    Ok(ruleset) => ruleset,
+                    Err(reason) => {
+                        eprint!("Error: {} cannot be restored: {reason}", path.display());
+                        return ExitCode::FAILURE;
+                    }
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ruleset::default(),
+            Err(e) => {
+                eprintln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
+                return ExitCode::FAILURE;
+            }
+        },
+    };
+    let mut session = Session::new(call.options, &SystemFiles, &names);
+    let ok = match call.source {
+        Source::File(name) => {
+            let outcome = match read_input(&name) {
+                Ok(text) => {
+                    let name = if name == "-" { "/dev/stdin".into() } else { name };
+                    session.run(Origin::File { name, from: None }, text, &mut ruleset, now())
+                }
+                Err(reason) => {
+                    let stderr = format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
+                    Outcome { stderr, ..Outcome::default() }
+                }
+            };
+            show(&outcome)
+        }
+        Source::Commands(text) => show(&session.run(Origin::CommandLine, text, &mut ruleset, now())),
+        Source::Interactive => interact(&mut session, &mut ruleset),
+    };
+    if let State::File(path) = &call.state
+        && !session.options.check
+    {
+        let text = state::save(&ruleset, &names, now());
+        if !state::same(&text, &kept)
+            && let Err(e) = replace(path, &text)
+        {
+            eprintln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
+            return ExitCode::FAILURE;
+        }
+    }
+    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn read_input(name: &str) -> Result<String, String> {
+    use penstock_lang::source::Files;
+    if name != "-" {
+        return SystemFiles.read(name);
+    }
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map_err(|e| words(&e))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Prints what a run said. A reader that went away is no error of ours.
+fn show(outcome: &Outcome) -> bool {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(outcome.stdout.as_bytes());
+    let _ = stdout.flush();
+    let _ = std::io::stderr().write_all(outcome.stderr.as_bytes());
+    outcome.ok
+}
+
+/// Commands line by line until `quit` or the end.
+fn interact(session: &mut Session<'_>, ruleset: &mut Ruleset) -> bool {
+    let prompt = std::io::stdin().is_terminal();
+    let mut line = String::new();
+    loop {
+        if prompt {
+            print!("nft> ");
+            let _ = std::io::stdout().flush();
+        }
+        line.clear();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(0) | Err(_) => return true,
+            Ok(_) => {}
+        }
+        // A line that ends in a backslash goes on.
+        while line.ends_with("\\\n") && std::io::stdin().lock().read_line(&mut line).is_ok_and(|n| n > 0) {}
+        let text = line.trim_end_matches('\n');
+        if text.trim() == "quit" {
+            return true;
+        }
+        show(&session.run(Origin::CommandLine, text.to_owned(), ruleset, now()));
+    }
+}
+
+/// Puts a file in place of another, so that a reader finds one or the other whole.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let write = || {
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    };
+    let result = write();
+    if result.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    result
+}

@@ -1,0 +1,285 @@
+//! Commands that ask: `list`, `get`, `reset`, `describe`.
+
+use std::sync::Arc;
+
+use penstock_ruleset::model::{Chain, Family, Generation, Table};
+use serde_json::Value;
+
+use super::{Session, Step, has_state};
+use crate::ast::cmd::{ObjKind, Target};
+use crate::ast::expr::{Expr, ExprKind};
+use crate::ast::{Cmd, CmdKind};
+use crate::datatype::DataType;
+use crate::datatype::describe::{describe_expr, describe_type};
+use crate::delinearize::Delinearizer;
+use crate::diag::Diagnostic;
+use crate::print::listing::{Listing, Missing, family_name};
+use crate::source::Loc;
+
+type Answer = Result<String, Box<Diagnostic>>;
+
+fn error<T>(loc: Loc, message: impl Into<String>) -> Result<T, Box<Diagnostic>> {
+    Err(Box::new(Diagnostic::error(loc, message)))
+}
+
+impl Session<'_> {
+    pub(super) fn answer(&self, step: &Step, generation: &Generation, now: u64) -> Answer {
+        let listing = Listing { generation, format: self.options.format, names: self.names, now };
+        let cmd = &step.cmd;
+        match &cmd.kind {
+            CmdKind::List { object: ObjKind::Hooks, device } => {
+                Ok(hooks(generation, cmd.target.family, device.as_deref()))
+            }
+            CmdKind::List { object, .. } => self.list(&listing, *object, cmd),
+            CmdKind::Get { .. } => self.get(&listing, step, false),
+            CmdKind::Reset { object: ObjKind::Elements, .. } => self.get(&listing, step, true),
+            CmdKind::Reset { object, .. } => {
+                let text = match object {
+                    ObjKind::Rule => self.rule(&listing, cmd)?,
+                    _ => self.list(&listing, *object, cmd)?,
+                };
+                if !self.options.check {
+                    zero(generation, *object, &cmd.target, now);
+                }
+                Ok(text)
+            }
+            CmdKind::Describe(expr) => Ok(self.describe(expr)),
+            CmdKind::Monitor { .. } => error(cmd.loc, "monitor needs a dataplane, and this ruleset has none"),
+            CmdKind::Import | CmdKind::Export => {
+                error(cmd.loc, "this operation is not supported; use -j with list ruleset or -f")
+            }
+            // Changes that came to nothing, such as rules of an empty table.
+            CmdKind::Add(_)
+            | CmdKind::Create(_)
+            | CmdKind::Insert(_)
+            | CmdKind::Replace(_)
+            | CmdKind::Delete { .. }
+            | CmdKind::Flush(_)
+            | CmdKind::Rename { .. } => Ok(String::new()),
+        }
+    }
+
+    fn list(&self, listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
+        if self.options.json {
+            return json_list(listing, object, cmd);
+        }
+        let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map_or(cmd.loc, |n| n.loc);
+        match listing.list(object, &cmd.target) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(missing)) => {
+                let loc = match missing {
+                    Missing::Table => place(&cmd.target.table),
+                    Missing::Chain => place(&cmd.target.chain),
+                    Missing::Name => place(&cmd.target.name),
+                };
+                error(loc, "No such file or directory")
+            }
+            None => error(cmd.loc, "this cannot be listed"),
+        }
+    }
+
+    fn describe(&self, expr: &Expr) -> String {
+        if let ExprKind::Symbol { text, .. } = &expr.kind {
+            if let Some(dtype) = DataType::from_name(text) {
+                return describe_type(dtype, self.names);
+            }
+        }
+        describe_expr(expr, self.names)
+    }
+
+    /// The one rule of a target with a handle, in its chain.
+    fn rule(&self, listing: &Listing<'_>, cmd: &Cmd) -> Answer {
+        let chain = find_chain(listing.generation, &cmd.target);
+        let handle = cmd.target.handle;
+        let rule = chain.and_then(|(_, c)| c.rules.iter().find(|r| Some(r.handle) == handle.map(|h| h.value)));
+        let (Some((table, chain)), Some(rule)) = (chain, rule) else {
+            return error(handle.map_or(cmd.loc, |h| h.loc), "Could not process rule: No such file or directory");
+        };
+        let mut only = chain.clone();
+        only.rules = vec![rule.clone()];
+        Ok(listing.chain(table, &only))
+    }
+
+    /// `get element`, and `reset element`: the elements that hold the ones asked for.
+    fn get(&self, listing: &Listing<'_>, step: &Step, reset: bool) -> Answer {
+        let cmd = &step.cmd;
+        let found = cmd.target.table.as_ref().zip(cmd.target.name.as_ref()).and_then(|(table, name)| {
+            let table = listing.table_named(cmd.target.family.unwrap_or(Family::Ip), &table.text)?;
+            Some((table, table.sets.iter().find(|s| s.name == name.text)?))
+        });
+        let Some((table, set)) = found else {
+            return error(cmd.loc, "Could not process rule: No such file or directory");
+        };
+        let mut committed = set.elements.clone();
+        committed.commit();
+        let delinearizer = Delinearizer { table, now: listing.now };
+        let mut shown = Vec::new();
+        for asked in &step.elements {
+            let element = if asked.key.is_empty() {
+                committed.catch_all(listing.now)
+            } else {
+                let holds_end = |found: &&penstock_sets::Element<_>| match (&asked.key_end, &found.key_end) {
+                    (Some(end), Some(found_end)) => end <= found_end,
+                    (Some(end), None) => *end == found.key,
+                    (None, _) => true,
+                };
+                committed.get(&asked.key, listing.now).filter(holds_end)
+            };
+            let Some(element) = element else {
+                return error(cmd.loc, "Could not process rule: No such file or directory");
+            };
+            shown.extend(delinearizer.element(set, element));
+            if reset && !self.options.check {
+                element.value.reset(listing.now);
+            }
+        }
+        Ok(listing.set_with(table, set, &shown))
+    }
+}
+
+fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Table, &'g Chain)> {
+    let family = target.family.unwrap_or(Family::Ip);
+    let table = target.table.as_ref()?;
+    let chain = target.chain.as_ref()?;
+    let table = generation.tables.iter().find(|t| t.family == family && t.name == table.text)?;
+    Some((table, table.chains.iter().find(|c| c.name == chain.text)?))
+}
+
+/// Sets to zero what a `reset` command names.
+fn zero(generation: &Generation, object: ObjKind, target: &Target, now: u64) {
+    let family = target.family;
+    let of_table = |t: &&Arc<Table>| match &target.table {
+        Some(name) => t.family == family.unwrap_or(Family::Ip) && t.name == name.text,
+        None => family.is_none_or(|f| f == t.family),
+    };
+    for table in generation.tables.iter().filter(of_table) {
+        match object {
+            ObjKind::Objects(kind) | ObjKind::Object(kind) => {
+                let is_meant = |name: &Arc<str>| match (&target.name, object) {
+                    (Some(wanted), ObjKind::Object(_)) => wanted.text == *name,
+                    _ => true,
+                };
+                for o in table.objects.iter().filter(|o| o.value.kind() == kind && is_meant(&o.name)) {
+                    o.reset(now);
+                }
+            }
+            ObjKind::Rules | ObjKind::Rule => {
+                let chains = table.chains.iter().filter(|c| match &target.chain {
+                    Some(name) => c.name == name.text,
+                    None => true,
+                });
+                for rule in chains.flat_map(|c| &c.rules) {
+                    let meant = target.handle.is_none_or(|h| object == ObjKind::Rules || h.value == rule.handle);
+                    if meant && has_state(&rule.exprs) {
+                        rule.reset(now);
+                    }
+                }
+            }
+            ObjKind::Set | ObjKind::Map => {
+                let set = table.sets.iter().find(|s| target.name.as_ref().is_some_and(|n| n.text == s.name));
+                for element in set.iter().flat_map(|s| s.elements.iter_unordered()) {
+                    element.value.reset(now);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the one that runs first.
+fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) -> String {
+    use penstock_ruleset::model::Hook;
+    const HOOKS: [(Hook, &str); 7] = [
+        (Hook::Ingress, "ingress"),
+        (Hook::Prerouting, "prerouting"),
+        (Hook::Input, "input"),
+        (Hook::Forward, "forward"),
+        (Hook::Output, "output"),
+        (Hook::Postrouting, "postrouting"),
+        (Hook::Egress, "egress"),
+    ];
+    let mut out = String::new();
+    for shown in [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge, Family::Netdev] {
+        if family.is_some_and(|f| f != shown && !(f == Family::Inet && matches!(shown, Family::Ip | Family::Ip6))) {
+            continue;
+        }
+        let mut body = String::new();
+        for (hook, name) in HOOKS {
+            let mut chains = Vec::new();
+            for table in generation.tables.iter().filter(|t| !t.dormant) {
+                let inet = table.family == Family::Inet && matches!(shown, Family::Ip | Family::Ip6);
+                if table.family != shown && !inet {
+                    continue;
+                }
+                for chain in &table.chains {
+                    let Some(base) = chain.base.as_ref().filter(|b| b.hook == hook) else { continue };
+                    let on_device = device.is_none_or(|d| base.devices.is_empty() || base.devices.iter().any(|x| &**x == d));
+                    if on_device {
+                        chains.push((base.priority, std::cmp::Reverse(base.registered), table, chain));
+                    }
+                }
+            }
+            chains.sort_by_key(|(priority, registered, _, _)| (*priority, *registered));
+            if chains.is_empty() {
+                continue;
+            }
+            body.push_str(&format!("\thook {name} {{\n"));
+            for (priority, _, table, chain) in chains {
+                let sign = match priority {
+                    0 => ' ',
+                    p if p < 0 => '-',
+                    _ => '+',
+                };
+                let number = priority.unsigned_abs();
+                let family = family_name(table.family);
+                body.push_str(&format!("\t\t{sign}{number:010} chain {family} {} {} [nf_tables]\n", table.name, chain.name));
+            }
+            body.push_str("\t}\n");
+        }
+        if !body.is_empty() {
+            out.push_str(&format!("family {} {{\n{body}}}\n", family_name(shown)));
+        }
+    }
+    out
+}
+
+/// A listing as JSON: of all that the ruleset holds, what was asked for.
+fn json_list(listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
+    let target = &cmd.target;
+    let mut value = crate::json::ruleset(listing, target.family);
+    if object != ObjKind::Ruleset
+        && let Some(entries) = value.get_mut("nftables").and_then(Value::as_array_mut)
+    {
+        entries.retain(|entry| is_asked_for(entry, object, target));
+    }
+    Ok(crate::json::to_text(&value) + "\n")
+}
+
+fn is_asked_for(entry: &Value, object: ObjKind, target: &Target) -> bool {
+    let Some((kind, body)) = entry.as_object().and_then(|o| o.iter().next()) else { return false };
+    if kind == "metainfo" {
+        return true;
+    }
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let own_table = if kind == "table" { text("name") } else { text("table") };
+    if target.table.as_ref().is_some_and(|t| *t.text != *own_table) {
+        return false;
+    }
+    let name = target.name.as_ref().is_none_or(|n| *n.text == *text("name"));
+    let wanted = match object {
+        ObjKind::Ruleset | ObjKind::Table | ObjKind::Hooks | ObjKind::Elements => return true,
+        ObjKind::Rules | ObjKind::Rule => return matches!(kind.as_str(), "table" | "chain" | "rule"),
+        ObjKind::Chain => {
+            let chain = target.chain.as_ref().map_or("", |c| &*c.text);
+            return kind == "chain" && text("name") == chain || kind == "rule" && text("chain") == chain;
+        }
+        ObjKind::Tables => "table",
+        ObjKind::Chains => "chain",
+        ObjKind::Sets | ObjKind::Set => "set",
+        ObjKind::Maps | ObjKind::Map => "map",
+        ObjKind::Meters | ObjKind::Meter => "meter",
+        ObjKind::Flowtables | ObjKind::Flowtable => "flowtable",
+        ObjKind::Objects(kind) | ObjKind::Object(kind) => crate::print::listing::object_name(kind),
+    };
+    kind == wanted && name
+}

@@ -1,0 +1,133 @@
+//! What was added, as `nft -e` and `nft monitor` print it: one line each.
+
+use penstock_ruleset::change::{Mode, Position};
+use penstock_ruleset::model::{Generation, Table};
+use penstock_ruleset::{Change, Transaction};
+
+use super::{Done, Session};
+use crate::delinearize::Delinearizer;
+use crate::print::Printer;
+use crate::print::listing::{Listing, family_name};
+
+impl Session<'_> {
+    /// Lines for all that a transaction added, as it will be in force.
+    pub(super) fn echo(&self, transaction: &Transaction, done: &[Done], now: u64) -> String {
+        let generation = transaction.working();
+        let mut format = self.options.format;
+        format.handles = false;
+        let listing = Listing { generation, format, names: self.names, now };
+        let mut out = String::new();
+        for item in done {
+            if let Some(line) = self.line(&listing, generation, item) {
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    fn handle(&self, handle: u64) -> String {
+        if self.options.format.handles { format!(" # handle {handle}") } else { String::new() }
+    }
+
+    fn line(&self, listing: &Listing<'_>, generation: &Generation, item: &Done) -> Option<String> {
+        let verb = |mode: &Mode| if *mode == Mode::Create { "create" } else { "add" };
+        let find = |family, name: &str| {
+            generation.tables.iter().find(|t| t.family == family && &*t.name == name).map(|t| &**t)
+        };
+        match &item.change {
+            Change::AddTable { family, name, mode, .. } => {
+                let table = find(*family, name)?;
+                let handle = self.handle(table.handle);
+                Some(format!("{} table {} {name}{handle}", verb(mode), family_name(*family)))
+            }
+            Change::AddChain { family, table, mode, chain } => {
+                let table = find(*family, table)?;
+                let chain = table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
+                let mut bare = (**chain).clone();
+                bare.rules.clear();
+                let body = one_line(&listing.chain(table, &bare), "; ", ";");
+                let body = if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
+                let handle = self.handle(chain.handle);
+                Some(format!("{} chain {}{body}{handle}", verb(mode), named(table, &chain.name)))
+            }
+            Change::AddRule { family, table, chain, position, .. } => {
+                let table = find(*family, table)?;
+                let chain = table.chains.iter().find(|c| c.name == *chain)?;
+                let rule = chain.rules.iter().find(|r| Some(r.handle) == item.handle)?;
+                let verb = match position {
+                    Position::After(_) => "add",
+                    Position::Before(_) => "insert",
+                    Position::Replace(_) => "replace",
+                };
+                let at = match position {
+                    Position::Replace(handle) => format!(" handle {handle}"),
+                    _ => String::new(),
+                };
+                let text = listing.rule(table, rule);
+                let handle = self.handle(rule.handle);
+                Some(format!("{verb} rule {}{at} {text}{handle}", named(table, &chain.name)))
+            }
+            Change::AddSet { family, table, mode, set } => {
+                let table = find(*family, table)?;
+                let name = item.name.as_ref().unwrap_or(&set.name);
+                let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
+                let kind = if set.data.is_some() { "map" } else { "set" };
+                let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
+                let handle = self.handle(set.handle);
+                Some(format!("{} {kind} {} {{ {body} }} {handle}", verb(mode), named(table, &set.name)))
+            }
+            Change::AddElements { family, table, set, elements, mode } => {
+                let table = find(*family, table)?;
+                let set = table.sets.iter().find(|s| s.name == *set && !s.anonymous)?;
+                let delinearizer = Delinearizer { table, now: listing.now };
+                let mut lines = Vec::new();
+                for element in elements {
+                    let there = set.elements.find(&element.key, element.key_end.as_deref(), listing.now);
+                    let Some(there) = there else { continue };
+                    let Some(expr) = delinearizer.element(set, there) else { continue };
+                    let mut printer = Printer::new(listing.format, self.names);
+                    printer.expr(&expr);
+                    let at = named(table, &set.name);
+                    lines.push(format!("{} element {at} {{ {} }}", verb(mode), printer.out));
+                }
+                (!lines.is_empty()).then(|| lines.join("\n"))
+            }
+            Change::AddObject { family, table, name, value, mode, .. } => {
+                let table = find(*family, table)?;
+                let object = table.objects.iter().find(|o| o.name == *name && o.value.kind() == value.kind())?;
+                let kind = crate::print::listing::object_name(value.kind());
+                let body = one_line(&listing.object(table, object), "; ", "");
+                let handle = self.handle(object.handle);
+                Some(format!("{} {kind} {} {{ {body} }} {handle}", verb(mode), named(table, name)))
+            }
+            Change::AddFlowtable { family, table, flowtable, mode } => {
+                let table = find(*family, table)?;
+                let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
+                let body = one_line(&listing.flowtable(table, flowtable), "; ", ";");
+                let handle = self.handle(flowtable.handle);
+                Some(format!("{} flowtable {} {{ {body} }}{handle}", verb(mode), named(table, &flowtable.name)))
+            }
+            // Only what comes is echoed.
+            Change::RenameChain { .. }
+            | Change::DeleteTable { .. }
+            | Change::DeleteChain { .. }
+            | Change::DeleteRule { .. }
+            | Change::DeleteSet { .. }
+            | Change::DeleteElements { .. }
+            | Change::DeleteObject { .. }
+            | Change::DeleteFlowtable { .. } => None,
+        }
+    }
+}
+
+fn named(table: &Table, name: &str) -> String {
+    format!("{} {} {name}", family_name(table.family), table.name)
+}
+
+/// What stands between the inner braces of a listing, on one line.
+fn one_line(listing: &str, between: &str, end: &str) -> String {
+    let lines: Vec<&str> = listing.lines().skip(2).map(str::trim).filter(|l| !matches!(*l, "}" | "")).collect();
+    let joined = lines.iter().map(|l| l.trim_end_matches(';')).collect::<Vec<_>>().join(between);
+    if joined.is_empty() { joined } else { joined + end }
+}

@@ -1,0 +1,275 @@
+//! Running a text against a ruleset: what `nft` does between its options and its output.
+//!
+//! ```text
+//! text -> commands -> changes -> one transaction -> committed, or all refusals with their places
+//!                  \-> listings, of the ruleset as it is at that point of the text
+//! ```
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `answers` | `list`, `get`, `reset`, `describe` |
+//! | `refusals` | what the ruleset refuses, in nft's words |
+//! | `echo` | what was added, as `nft -e` and `nft monitor` print it |
+//! | [`state`] | a ruleset as a text that brings it back with its handles |
+
+mod answers;
+mod echo;
+mod refusals;
+pub mod state;
+
+use std::sync::Arc;
+
+use penstock_program::expr::Expr as Op;
+use penstock_ruleset::link::{Linked, Place};
+use penstock_ruleset::model::ElementValue;
+use penstock_ruleset::{Change, Ruleset, Transaction};
+use penstock_sets::Element;
+
+use crate::ast::{Cmd, CmdKind};
+use crate::datatype::Format;
+use crate::diag::{Diagnostic, Diagnostics, Severity};
+use crate::eval::{Context, evaluate, expand};
+use crate::lower::{self, Lowered, Places};
+use crate::names::Names;
+use crate::parse::{MAX_ERRORS, parse};
+use crate::scope::Scope;
+use crate::source::{Files, Inputs, Origin};
+
+/// What `--debug` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Debug {
+    /// `netlink`: sets, elements and programs as they go to the ruleset.
+    pub netlink: bool,
+}
+
+/// How texts are run: the options of nft(8).
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `-c`: everything is checked, nothing is committed.
+    pub check: bool,
+    /// `-e`: what was added is printed.
+    pub echo: bool,
+    /// `-j`: listings are JSON.
+    pub json: bool,
+    /// `-a -s -t -n -y -p -T -S -N -u`
+    pub format: Format,
+    /// `-d`
+    pub debug: Debug,
+    /// `-D name=value`
+    pub defines: Vec<(String, String)>,
+    /// `-I`, and `/etc`
+    pub include_paths: Vec<String>,
+    /// Rules with expressions that no packet of ours could run are refused, with their place.
+    pub runnable_only: bool,
+}
+
+/// What a run printed, and how it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// For standard output.
+    pub stdout: String,
+    /// For standard error.
+    pub stderr: String,
+    /// Whether all went well. Otherwise the ruleset is as before.
+    pub ok: bool,
+}
+
+/// Runs texts, one after the other; names that they define outlive them.
+pub struct Session<'a> {
+    /// How.
+    pub options: Options,
+    files: &'a dyn Files,
+    names: &'a dyn Names,
+    scope: Scope,
+}
+
+/// A command, with what it asks of the ruleset.
+struct Step {
+    cmd: Cmd,
+    lowered: Vec<Lowered>,
+    /// What `get element` asks for.
+    elements: Vec<Element<ElementValue>>,
+    /// What `--debug=netlink` shows of it.
+    debug: String,
+}
+
+/// What was applied, for echo and for refusals that come later.
+struct Done {
+    change: Change,
+    /// Handle that it got.
+    handle: Option<u64>,
+    /// Final name, where the ruleset chose it.
+    name: Option<Arc<str>>,
+    places: Places,
+}
+
+impl<'a> Session<'a> {
+    /// With no names defined.
+    pub fn new(options: Options, files: &'a dyn Files, names: &'a dyn Names) -> Self {
+        Session { options, files, names, scope: Scope::default() }
+    }
+
+    /// Runs a file by its name.
+    pub fn run_file(&mut self, name: &str, ruleset: &mut Ruleset, now: u64) -> Outcome {
+        match self.files.read(name) {
+            Ok(text) => self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now),
+            Err(reason) => Outcome {
+                stderr: format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n"),
+                ..Outcome::default()
+            },
+        }
+    }
+
+    /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of the packet clock
+    /// in nanoseconds since the epoch.
+    pub fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset, now: u64) -> Outcome {
+        let mut inputs = Inputs::default();
+        let mut diags = Diagnostics::default();
+        let mut out = Outcome::default();
+        self.define_variables(&mut inputs, &mut diags);
+        // A command line ends as a line of a file does.
+        let text = if origin == Origin::CommandLine { text + "\n" } else { text };
+        let input = inputs.add(origin, text);
+        let paths = &self.options.include_paths;
+        let cmds = parse(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags);
+
+        let generation = ruleset.generation();
+        let mut ctx = Context::new(&generation, self.names);
+        ctx.now = now;
+        let steps = self.steps(cmds, &mut ctx, &mut diags);
+        if !diags.has_errors() {
+            let mut transaction = ruleset.begin_at(now);
+            let done = self.execute(&steps, &mut transaction, now, &mut diags, &mut out);
+            if !diags.has_errors() && self.options.runnable_only {
+                refuse_unrunnable(&transaction, &done, &mut diags);
+            }
+            if !diags.has_errors() && !self.options.check {
+                let echo = self.options.echo.then(|| self.echo(&transaction, &done, now));
+                let before = ruleset.generation().id;
+                match ruleset.commit(transaction) {
+                    Ok(()) => {
+                        let id = ruleset.generation().id;
+                        if let Some(echo) = echo.filter(|_| id != before) {
+                            out.stdout.push_str(&echo);
+                            let pid = std::process::id();
+                            out.stdout.push_str(&format!("# new generation {id} by process {pid} (nft)\n"));
+                        }
+                    }
+                    Err(e) => {
+                        let whole = done.first().map(|d| d.places.whole).unwrap_or_default();
+                        let message = format!("Could not process rule: {}", e.errno.text());
+                        diags.push(Diagnostic::error(whole, message));
+                    }
+                }
+            }
+        }
+        out.ok = !diags.has_errors();
+        out.stderr.push_str(&diags.render(&inputs));
+        out
+    }
+
+    fn define_variables(&mut self, inputs: &mut Inputs, diags: &mut Diagnostics) {
+        if self.options.defines.is_empty() {
+            return;
+        }
+        let mut text = String::new();
+        for (name, value) in &self.options.defines {
+            text.push_str(&format!("define {name}={value};\n"));
+        }
+        let input = inputs.add(Origin::CommandLine, text);
+        parse(inputs, input, self.files, &self.options.include_paths, &mut self.scope, diags);
+    }
+
+    /// Evaluates commands and turns them into changes, until there are too many errors.
+    fn steps(&self, cmds: Vec<Cmd>, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut errors = 0;
+        for mut cmd in expand(cmds) {
+            if !evaluate(&mut cmd, ctx, diags) {
+                errors += 1;
+                if errors >= MAX_ERRORS {
+                    break;
+                }
+                continue;
+            }
+            let lowered = lower::lower(&cmd, ctx);
+            let elements = lower::elements_of(&cmd, ctx);
+            let debug =
+                if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
+            // What was lowered is no longer needed as a tree.
+            if !lowered.is_empty() {
+                cmd.kind = CmdKind::Import;
+            }
+            steps.push(Step { cmd, lowered, elements, debug });
+        }
+        steps
+    }
+
+    /// Applies changes and answers questions, in order. Every refusal is kept, as the kernel does.
+    fn execute(
+        &self,
+        steps: &[Step],
+        transaction: &mut Transaction,
+        now: u64,
+        diags: &mut Diagnostics,
+        out: &mut Outcome,
+    ) -> Vec<Done> {
+        let mut done = Vec::new();
+        for step in steps {
+            out.stdout.push_str(&step.debug);
+            if step.lowered.is_empty() {
+                let answer = self.answer(step, transaction.working(), now);
+                match answer {
+                    Ok(text) => out.stdout.push_str(&text),
+                    Err(diagnostic) => diags.push(*diagnostic),
+                }
+                continue;
+            }
+            for lowered in &step.lowered {
+                match transaction.apply(lowered.change.clone()) {
+                    Ok(applied) => {
+                        if self.options.echo || self.options.runnable_only {
+                            done.push(Done {
+                                change: lowered.change.clone(),
+                                handle: applied.handle,
+                                name: applied.name,
+                                places: lowered.places.clone(),
+                            });
+                        }
+                    }
+                    Err(e) => {
+                        let generation = transaction.working();
+                        diags.push(refusals::diagnostic(&e, &lowered.change, &lowered.places, generation));
+                    }
+                }
+            }
+        }
+        done
+    }
+}
+
+/// Blames the statement whose expression the packet path cannot run.
+fn refuse_unrunnable(transaction: &Transaction, done: &[Done], diags: &mut Diagnostics) {
+    let Err(e) = Linked::new(transaction.working()) else { return };
+    let loc = match &e.place {
+        Place::Chain(name) => done
+            .iter()
+            .find(|d| matches!(&d.change, Change::AddChain { chain, .. } if chain.name == *name))
+            .map(|d| d.places.chain.unwrap_or(d.places.whole)),
+        Place::Rule { handle, expression, .. } => done
+            .iter()
+            .find(|d| matches!(d.change, Change::AddRule { .. }) && d.handle == Some(*handle))
+            .map(|d| d.places.expressions.get(*expression).copied().unwrap_or(d.places.whole)),
+    };
+    diags.push(Diagnostic {
+        severity: Severity::Error,
+        loc: loc.unwrap_or_default(),
+        others: Vec::new(),
+        message: e.to_string(),
+    });
+}
+
+/// Whether a program changes what it is asked of: such state is what `reset` zeroes.
+fn has_state(ops: &[Op]) -> bool {
+    ops.iter().any(|op| matches!(op, Op::Counter(_) | Op::Quota(_)))
+}

@@ -1,0 +1,110 @@
+//! What the ruleset refuses, in nft's words.
+
+use penstock_ruleset::model::{Family, Generation, Table};
+use penstock_ruleset::{Blame, Change, Errno, Error};
+
+use crate::diag::{Diagnostic, most_similar};
+use crate::lower::Places;
+use crate::print::listing::family_name;
+
+/// The message for a refused change: where what is named does not exist, something that looks alike is offered.
+pub(super) fn diagnostic(e: &Error, change: &Change, places: &Places, generation: &Generation) -> Diagnostic {
+    let loc = places.loc(&e.blame);
+    let text = e.errno.text();
+    let near = if e.errno == Errno::Enoent { suggestion(e.blame, change, generation) } else { None };
+    match near {
+        Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
+        None => Diagnostic::error(loc, format!("Could not process rule: {text}")),
+    }
+}
+
+fn suggestion(blame: Blame, change: &Change, generation: &Generation) -> Option<String> {
+    let (family, table) = place(change)?;
+    let quoted = |kind: &str, name: &str, table: &Table| {
+        format!("{kind} ‘{name}’ in table {} ‘{}’", family_name(table.family), table.name)
+    };
+    let tables = || generation.tables.iter().map(|t| &**t);
+    let own = tables().find(|t| t.family == family && &*t.name == table);
+    match blame {
+        Blame::Table => {
+            let near = most_similar(table, tables().filter(|t| t.family == family).map(|t| &*t.name))?;
+            Some(format!("table ‘{near}’ in family {}", family_name(family)))
+        }
+        Blame::Chain => {
+            let own = own?;
+            let chains = own.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name);
+            Some(quoted("chain", most_similar(named(change)?, chains)?, own))
+        }
+        Blame::Set => {
+            let own = own?;
+            let sets = own.sets.iter().filter(|s| !s.anonymous).map(|s| &*s.name);
+            let near = most_similar(named(change)?, sets)?;
+            let map = own.sets.iter().any(|s| &*s.name == near && s.data.is_some());
+            Some(quoted(if map { "map" } else { "set" }, near, own))
+        }
+        Blame::Object => {
+            let own = own?;
+            Some(quoted("obj", most_similar(named(change)?, own.objects.iter().map(|o| &*o.name))?, own))
+        }
+        Blame::Flowtable => {
+            let own = own?;
+            let near = most_similar(named(change)?, own.flowtables.iter().map(|f| &*f.name))?;
+            Some(quoted("flowtable", near, own))
+        }
+        Blame::Whole
+        | Blame::Handle
+        | Blame::Position
+        | Blame::Hook
+        | Blame::Type
+        | Blame::Policy
+        | Blame::Element(_)
+        | Blame::Expression(_) => None,
+    }
+}
+
+/// Family and table of a change.
+pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
+    use penstock_ruleset::change::Key;
+    Some(match change {
+        Change::AddTable { family, name, .. } => (*family, name),
+        Change::DeleteTable { family, key, .. } => match key {
+            Some(Key::Name(name)) => ((*family)?, name),
+            Some(Key::Handle(_)) | None => return None,
+        },
+        Change::AddChain { family, table, .. }
+        | Change::RenameChain { family, table, .. }
+        | Change::DeleteChain { family, table, .. }
+        | Change::AddRule { family, table, .. }
+        | Change::DeleteRule { family, table, .. }
+        | Change::AddSet { family, table, .. }
+        | Change::DeleteSet { family, table, .. }
+        | Change::AddElements { family, table, .. }
+        | Change::DeleteElements { family, table, .. }
+        | Change::AddObject { family, table, .. }
+        | Change::DeleteObject { family, table, .. }
+        | Change::AddFlowtable { family, table, .. }
+        | Change::DeleteFlowtable { family, table, .. } => (*family, table),
+    })
+}
+
+/// What a change names in its table.
+fn named(change: &Change) -> Option<&str> {
+    use penstock_ruleset::change::Key;
+    match change {
+        Change::AddChain { chain, .. } => Some(&chain.name),
+        Change::AddRule { chain, .. } => Some(chain),
+        Change::DeleteRule { chain, .. } => chain.as_deref(),
+        Change::AddSet { set, .. } => Some(&set.name),
+        Change::AddElements { set, .. } | Change::DeleteElements { set, .. } => Some(set),
+        Change::AddObject { name, .. } | Change::RenameChain { name, .. } | Change::AddTable { name, .. } => Some(name),
+        Change::AddFlowtable { flowtable, .. } => Some(&flowtable.name),
+        Change::DeleteChain { key, .. }
+        | Change::DeleteSet { key, .. }
+        | Change::DeleteObject { key, .. }
+        | Change::DeleteFlowtable { key, .. } => match key {
+            Key::Name(name) => Some(name),
+            Key::Handle(_) => None,
+        },
+        Change::DeleteTable { .. } => None,
+    }
+}
