@@ -81,7 +81,8 @@ fn run(call: Call) -> ExitCode {
                     session.run(Origin::File { name, from: None }, text, &mut ruleset, now())
                 }
                 Err(reason) => {
-                    let stderr = format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
+                    let stderr =
+                        format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
                     Outcome { stderr, ..Outcome::default() }
                 }
             };

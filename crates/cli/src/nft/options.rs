@@ -74,11 +74,26 @@ const INPUT: [Opt; 8] = [
     with('f', "file", "<filename>", "Read input from <filename>"),
     with('D', "define", "<name=value>", "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
-    with('I', "includepath", "<directory>", "Add <directory> to the paths searched for include files. Default is: /etc"),
+    with(
+        'I',
+        "includepath",
+        "<directory>",
+        "Add <directory> to the paths searched for include files. Default is: /etc",
+    ),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
-    Opt { short: None, long: Some("offline"), argument: None, help: "Work on an empty ruleset in this process" },
-    Opt { short: None, long: Some("state"), argument: Some("<filename>"), help: "Work on a ruleset kept in <filename>" },
+    Opt {
+        short: None,
+        long: Some("offline"),
+        argument: None,
+        help: "Work on an empty ruleset in this process",
+    },
+    Opt {
+        short: None,
+        long: Some("state"),
+        argument: Some("<filename>"),
+        help: "Work on a ruleset kept in <filename>",
+    },
 ];
 
 const FORMAT: [Opt; 10] = [
@@ -164,7 +179,10 @@ fn check_order(args: &[String]) -> Result<(), String> {
             skip = false;
         } else if let Some(name) = arg.strip_prefix('-').filter(|rest| !rest.is_empty()) {
             if commands {
-                let line: String = std::iter::once("nft").chain(args.iter().map(|a| &**a)).map(|a| format!("{a} ")).collect();
+                let line: String = std::iter::once("nft")
+                    .chain(args.iter().map(|a| &**a))
+                    .map(|a| format!("{a} "))
+                    .collect();
                 return Err(format!(
                     "Error: syntax error, options must be specified before commands\n{line}\n{:>4}{:>width$}\n",
                     '^',
@@ -202,13 +220,18 @@ fn split(args: &[String]) -> Result<(Vec<Given>, Vec<String>), String> {
             };
             let fits = |o: &&'static Opt| o.long.is_some_and(|l| l.starts_with(name));
             let exact = all().find(|o| o.long == Some(name));
-            let candidates: Vec<_> = exact.into_iter().chain(all().filter(fits).filter(|_| exact.is_none())).collect();
+            let candidates: Vec<_> =
+                exact.into_iter().chain(all().filter(fits).filter(|_| exact.is_none())).collect();
             let option = match candidates[..] {
                 [] => return Err(format!("nft: unrecognized option '{arg}'\n")),
                 [only] => only,
                 _ => {
-                    let names: Vec<_> = candidates.iter().filter_map(|o| o.long).map(|l| format!("'--{l}'")).collect();
-                    return Err(format!("nft: option '{arg}' is ambiguous; possibilities: {}\n", names.join(" ")));
+                    let names: Vec<_> =
+                        candidates.iter().filter_map(|o| o.long).map(|l| format!("'--{l}'")).collect();
+                    return Err(format!(
+                        "nft: option '{arg}' is ambiguous; possibilities: {}\n",
+                        names.join(" ")
+                    ));
                 }
             };
             let long = option.long.unwrap_or_default();
@@ -351,7 +374,10 @@ mod tests {
             ("-f", "nft: option requires an argument -- 'f'\n"),
             ("-D x -f y", "Failed to define variable 'x'\n"),
             ("-d foo list ruleset", "invalid debug parameter `foo'\n"),
-            ("--de=netlink list ruleset", "nft: option '--de=netlink' is ambiguous; possibilities: '--define' '--debug'\n"),
+            (
+                "--de=netlink list ruleset",
+                "nft: option '--de=netlink' is ambiguous; possibilities: '--define' '--debug'\n",
+            ),
         ] {
             match parse(&words(line)) {
                 Parsed::Wrong(got) => assert_eq!(got, message, "{line}"),

@@ -91,9 +91,13 @@ impl Session<'_> {
     fn rule(&self, listing: &Listing<'_>, cmd: &Cmd) -> Answer {
         let chain = find_chain(listing.generation, &cmd.target);
         let handle = cmd.target.handle;
-        let rule = chain.and_then(|(_, c)| c.rules.iter().find(|r| Some(r.handle) == handle.map(|h| h.value)));
+        let rule =
+            chain.and_then(|(_, c)| c.rules.iter().find(|r| Some(r.handle) == handle.map(|h| h.value)));
         let (Some((table, chain)), Some(rule)) = (chain, rule) else {
-            return error(handle.map_or(cmd.loc, |h| h.loc), "Could not process rule: No such file or directory");
+            return error(
+                handle.map_or(cmd.loc, |h| h.loc),
+                "Could not process rule: No such file or directory",
+            );
         };
         let mut only = chain.clone();
         only.rules = vec![rule.clone()];
@@ -169,7 +173,8 @@ fn zero(generation: &Generation, object: ObjKind, target: &Target, now: u64) {
                     None => true,
                 });
                 for rule in chains.flat_map(|c| &c.rules) {
-                    let meant = target.handle.is_none_or(|h| object == ObjKind::Rules || h.value == rule.handle);
+                    let meant =
+                        target.handle.is_none_or(|h| object == ObjKind::Rules || h.value == rule.handle);
                     if meant && has_state(&rule.exprs) {
                         rule.reset(now);
                     }
@@ -200,7 +205,9 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
     ];
     let mut out = String::new();
     for shown in [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge, Family::Netdev] {
-        if family.is_some_and(|f| f != shown && !(f == Family::Inet && matches!(shown, Family::Ip | Family::Ip6))) {
+        if family
+            .is_some_and(|f| f != shown && !(f == Family::Inet && matches!(shown, Family::Ip | Family::Ip6)))
+        {
             continue;
         }
         let mut body = String::new();
@@ -213,7 +220,8 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
                 }
                 for chain in &table.chains {
                     let Some(base) = chain.base.as_ref().filter(|b| b.hook == hook) else { continue };
-                    let on_device = device.is_none_or(|d| base.devices.is_empty() || base.devices.iter().any(|x| &**x == d));
+                    let on_device = device
+                        .is_none_or(|d| base.devices.is_empty() || base.devices.iter().any(|x| &**x == d));
                     if on_device {
                         chains.push((base.priority, std::cmp::Reverse(base.registered), table, chain));
                     }
@@ -232,7 +240,10 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
                 };
                 let number = priority.unsigned_abs();
                 let family = family_name(table.family);
-                body.push_str(&format!("\t\t{sign}{number:010} chain {family} {} {} [nf_tables]\n", table.name, chain.name));
+                body.push_str(&format!(
+                    "\t\t{sign}{number:010} chain {family} {} {} [nf_tables]\n",
+                    table.name, chain.name
+                ));
             }
             body.push_str("\t}\n");
         }

@@ -95,7 +95,8 @@ impl Session<'_> {
             }
             Change::AddObject { family, table, name, value, mode, .. } => {
                 let table = find(*family, table)?;
-                let object = table.objects.iter().find(|o| o.name == *name && o.value.kind() == value.kind())?;
+                let object =
+                    table.objects.iter().find(|o| o.name == *name && o.value.kind() == value.kind())?;
                 let kind = crate::print::listing::object_name(value.kind());
                 let body = one_line(&listing.object(table, object), "; ", "");
                 let handle = self.handle(object.handle);
@@ -106,7 +107,11 @@ impl Session<'_> {
                 let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
                 let body = one_line(&listing.flowtable(table, flowtable), "; ", ";");
                 let handle = self.handle(flowtable.handle);
-                Some(format!("{} flowtable {} {{ {body} }}{handle}", verb(mode), named(table, &flowtable.name)))
+                Some(format!(
+                    "{} flowtable {} {{ {body} }}{handle}",
+                    verb(mode),
+                    named(table, &flowtable.name)
+                ))
             }
             // Only what comes is echoed.
             Change::RenameChain { .. }
@@ -127,7 +132,8 @@ fn named(table: &Table, name: &str) -> String {
 
 /// What stands between the inner braces of a listing, on one line.
 fn one_line(listing: &str, between: &str, end: &str) -> String {
-    let lines: Vec<&str> = listing.lines().skip(2).map(str::trim).filter(|l| !matches!(*l, "}" | "")).collect();
+    let lines: Vec<&str> =
+        listing.lines().skip(2).map(str::trim).filter(|l| !matches!(*l, "}" | "")).collect();
     let joined = lines.iter().map(|l| l.trim_end_matches(';')).collect::<Vec<_>>().join(between);
     if joined.is_empty() { joined } else { joined + end }
 }

@@ -96,7 +96,9 @@ fn named(change: &Change) -> Option<&str> {
         Change::DeleteRule { chain, .. } => chain.as_deref(),
         Change::AddSet { set, .. } => Some(&set.name),
         Change::AddElements { set, .. } | Change::DeleteElements { set, .. } => Some(set),
-        Change::AddObject { name, .. } | Change::RenameChain { name, .. } | Change::AddTable { name, .. } => Some(name),
+        Change::AddObject { name, .. } | Change::RenameChain { name, .. } | Change::AddTable { name, .. } => {
+            Some(name)
+        }
         Change::AddFlowtable { flowtable, .. } => Some(&flowtable.name),
         Change::DeleteChain { key, .. }
         | Change::DeleteSet { key, .. }

@@ -7,8 +7,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use penstock_ruleset::model::{Generation, Table};
 use penstock_ruleset::Ruleset;
+use penstock_ruleset::model::{Generation, Table};
 
 use super::{Options, Session};
 use crate::datatype::Format;
@@ -22,12 +22,8 @@ const MARK: &str = "#: ";
 /// The text for a ruleset at time `now`, in nanoseconds since the epoch.
 pub fn save(ruleset: &Ruleset, names: &dyn Names, now: u64) -> String {
     let generation = ruleset.generation();
-    let format = Format {
-        numeric_symbols: true,
-        numeric_priority: true,
-        numeric_protocol: true,
-        ..Format::default()
-    };
+    let format =
+        Format { numeric_symbols: true, numeric_priority: true, numeric_protocol: true, ..Format::default() };
     let listing = Listing { generation: &generation, format, names, now };
     let mut out = listing.ruleset(None);
     let _ = writeln!(out, "{MARK}generation {} at {now}", generation.id);

@@ -99,7 +99,8 @@ impl Ruleset {
     pub fn resume(generation: Generation) -> Self {
         let table_handle = generation.tables.iter().map(|t| t.handle).max().unwrap_or(0);
         let chains = generation.tables.iter().flat_map(|t| &t.chains);
-        let registered = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().map_or(0, |r| r + 1);
+        let registered =
+            chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().map_or(0, |r| r + 1);
         Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
     }
 
