@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::{constant, fields, raw, set_type};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
-use crate::datatype::{DataType, Type};
+use crate::datatype::Type;
 use crate::exthdr;
 
 /// What a relation becomes.
@@ -164,13 +164,13 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     expr.order = order;
 }
 
-/// Elements compared with raw bits are listed as such.
+/// Elements compared with bits of the packet are listed as what those are: raw bits, or a field that was written raw.
 pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
-    if left.dtype.base() == DataType::RawInteger && matches!(right.kind, ExprKind::Set { .. }) {
+    if matches!(left.kind, ExprKind::Payload(_)) && matches!(right.kind, ExprKind::Set { .. }) {
         retype(right, &left.dtype, left.order);
     }
     if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
-        for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.dtype.base() == DataType::RawInteger) {
+        for (i, part) in parts.iter().enumerate().filter(|(_, p)| matches!(p.kind, ExprKind::Payload(_))) {
             elements.iter_mut().for_each(|e| retype_part(e, i, part));
         }
     }

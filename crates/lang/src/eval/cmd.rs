@@ -337,7 +337,7 @@ impl Eval<'_, '_> {
         if let ExprKind::Payload(payload) = &e.kind {
             return Ok(match payload.field {
                 Some(field) => Field { dtype: field.dtype, order: ByteOrder::Big, len: field.len },
-                None => Field { dtype: DataType::Integer, order: ByteOrder::Big, len: e.len },
+                None => Field { dtype: DataType::RawInteger, order: ByteOrder::Big, len: e.len },
             });
         }
         if let ExprKind::Exthdr(exthdr) = &e.kind

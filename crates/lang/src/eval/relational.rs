@@ -53,7 +53,7 @@ impl Eval<'_, '_> {
                 format!("Relational expression ({symbol}) has constant value"),
             );
         }
-        if left.dtype != right.dtype {
+        if left.dtype.id() != right.dtype.id() {
             return conflict(
                 right.loc,
                 left.loc,
@@ -116,6 +116,7 @@ impl Eval<'_, '_> {
                 && !matches!(left.kind, ExprKind::Concat(_))
                 && let ExprKind::SetElem(elem) = &mut elements[0].kind
                 && !matches!(elem.key.kind, ExprKind::CatchAll)
+                && elem.stmts.is_empty()
             {
                 // A set of one is a plain comparison.
                 *right = elem.key.take();

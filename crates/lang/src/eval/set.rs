@@ -283,7 +283,7 @@ impl Eval<'_, '_> {
             Some(DataKind::Object(_)) => (Type::Base(DataType::String), ByteOrder::Host, 0),
             None => return error(mappings.loc, "Expression is not a map"),
         };
-        if key.dtype != kind.key.dtype {
+        if key.dtype.id() != kind.key.dtype.id() {
             return conflict(
                 mappings.loc,
                 key.loc,

@@ -257,7 +257,7 @@ impl Eval<'_, '_> {
     /// Whether an evaluated expression may be the argument of a statement.
     pub(crate) fn check_arg(&mut self, e: &mut Expr, stmt: Loc, expected: &Expected) -> Result {
         let Some(dtype) = &expected.dtype else { return Ok(()) };
-        let integer = e.dtype == Type::Base(DataType::Integer);
+        let integer = e.dtype.id() == DataType::Integer.id();
         if let ExprKind::Payload(_) = e.kind
             && integer
             && (!matches!(dtype.kind(), Base::Integer | Base::Bitmask) || e.len != expected.len)

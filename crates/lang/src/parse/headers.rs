@@ -117,7 +117,9 @@ impl Parser<'_> {
         self.take();
         let (offset, len) = self.offset_and_len()?;
         let payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
-        Ok(self.raw_bits(ExprKind::Payload(payload), len, start))
+        let mut bits = self.raw_bits(ExprKind::Payload(payload), len, start);
+        bits.dtype = Type::Base(DataType::RawInteger);
+        Ok(bits)
     }
 
     fn raw_bits(&self, kind: ExprKind, len: u32, start: Loc) -> Expr {

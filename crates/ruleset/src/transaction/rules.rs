@@ -219,7 +219,7 @@ impl OpenTable<'_> {
         if set.description.constant {
             return Err(Errno::Ebusy);
         }
-        if !set.description.timeout && (dynset.op == DynsetOp::Update || dynset.timeout != 0) {
+        if !set.description.timeout && dynset.timeout != 0 {
             return Err(Errno::Eopnotsupp);
         }
         fits(dynset.sreg_key, set.description.key_len)?;
