@@ -9,6 +9,7 @@ use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::rules::End;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 use crate::{ip4, ip6};
@@ -164,7 +165,7 @@ impl<S: Sink> Worker<'_, S> {
         for entry in list {
             let before = if entry.kind == ChainType::Route { route_key(protocol, packet) } else { None };
             let context = Context { nfproto, hook: Hook::Output };
-            if !self.chains(std::slice::from_ref(entry), context, packet, Some(&to)) {
+            if self.chains(std::slice::from_ref(entry), context, packet, Some(&to)) != End::Accept {
                 return None;
             }
             if before.is_some() && before != route_key(protocol, packet) {
@@ -219,7 +220,8 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = self.mtu(to);
         if packet.network().len() <= mtu {
-            return self.send_to_neighbour(Protocol::Ip, packet, to);
+            self.send_to_neighbour(Protocol::Ip, packet, to);
+            return;
         }
         let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
         if df {
@@ -245,7 +247,7 @@ impl<S: Sink> Worker<'_, S> {
         self.give_back(lengths);
     }
 
-    /// Sends what a packet was cut into, with the packet's metadata. `lengths` are native 16-bit numbers.
+    /// Sends what a packet was cut into, with the packet's metadata, up to the first piece that egress drops. `lengths` are native 16-bit numbers.
     fn send_pieces(
         &mut self,
         protocol: Protocol,
@@ -259,11 +261,15 @@ impl<S: Sink> Worker<'_, S> {
             let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));
             let Some(piece) = pieces.get(at..at + len) else { return };
             at += len;
+            let mut taken = false;
             self.nested(packet.meta.time, |worker, fragment| {
                 fragment.load_network(piece);
                 fragment.meta = packet.meta.clone();
-                worker.send_to_neighbour(protocol, fragment, to);
+                taken = worker.send_to_neighbour(protocol, fragment, to);
             });
+            if !taken {
+                return;
+            }
         }
     }
 
@@ -312,7 +318,8 @@ impl<S: Sink> Worker<'_, S> {
         }
         let mtu = self.mtu6(to);
         if packet.network().len() <= mtu {
-            return self.send_to_neighbour(Protocol::Ip6, packet, to);
+            self.send_to_neighbour(Protocol::Ip6, packet, to);
+            return;
         }
         if forwarded {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);

@@ -6,6 +6,7 @@ use penstock_wire::{arp, ethernet, vlan};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::rules::End;
 use crate::sink::{Frame, Sink};
 use crate::worker::{Destination, Worker};
 
@@ -44,7 +45,7 @@ impl<S: Sink> Worker<'_, S> {
             if !list.is_empty() {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Ingress };
-                if !self.chains(list, context, packet, None) {
+                if self.chains(list, context, packet, None) != End::Accept {
                     return;
                 }
             }

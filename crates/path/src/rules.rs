@@ -39,7 +39,8 @@ pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: 
         worker.state.trace_id = worker.state.trace_id.wrapping_add(1).max(1);
         packet.meta.trace_id = worker.state.trace_id;
     }
-    let mut asker = Asker { worker, site, rejected: false, header_shown: false };
+    let device = if packet.meta.iif != 0 { packet.meta.iif } else { packet.meta.oif };
+    let mut asker = Asker { worker, site, rejected: false, device, header_shown: false };
     let outcome = penstock_program::run(image, site.entry.chain, packet, &mut asker);
     let rejected = asker.rejected;
     match outcome {
@@ -103,6 +104,8 @@ struct Asker<'w, 'a, 's, S> {
     worker: &'w mut Worker<'a, S>,
     site: &'s Site<'s>,
     rejected: bool,
+    /// The device that the packet is at.
+    device: u32,
     /// The packet was shown in this chain's trace already.
     header_shown: bool,
 }
@@ -160,17 +163,11 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
                     IpAddr::V6(a) => Some(u128::from(a)).filter(|a| *a != 0),
                     IpAddr::V4(_) => None,
                 };
-                let link = ip6::needs_device(daddr) && daddr >> 120 != 0xff;
-                let oif = query.device.unwrap_or(0);
-                let flow = Flow6 {
-                    daddr,
-                    saddr,
-                    mark: query.mark,
-                    iif: query.iif,
-                    oif,
-                    strict: oif != 0 || link,
-                    ..Flow6::default()
-                };
+                // The device limits the lookup of link-local addresses only; others are compared with the result.
+                let link = ip6::is_link_local(daddr);
+                let oif = if link { query.device.unwrap_or(self.device) } else { 0 };
+                let (mark, iif) = (query.mark, query.iif);
+                let flow = Flow6 { daddr, saddr, mark, iif, oif, strict: link, ..Flow6::default() };
                 let hit = net.route6(&flow).ok()?;
                 if hit.route.kind != RouteType::Unicast {
                     return None;
@@ -190,9 +187,8 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
             IpAddr::V6(daddr) => {
                 let daddr = u128::from(daddr);
                 let own = query.device.is_some_and(|d| net.own6(daddr, Some(d)));
-                let oif = query.device.unwrap_or(0);
-                let link = ip6::needs_device(daddr) && daddr >> 120 != 0xff;
-                let strict = oif != 0 || link;
+                let strict = ip6::needs_device(daddr);
+                let oif = if ip6::is_link_local(daddr) { query.device.unwrap_or(self.device) } else { 0 };
                 let flow = Flow6 { daddr, mark: query.mark, iif: LOOPBACK, oif, strict, ..Flow6::default() };
                 let kind = match net.route6(&flow) {
                     Err(NoRoute::Blackhole) => RouteType::Blackhole,

@@ -7,6 +7,7 @@ use penstock_wire::{ethernet, vlan};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::rules::End;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker, v4, v6};
 
@@ -51,9 +52,18 @@ impl<S: Sink> Worker<'_, S> {
         (!link.arp || link.is_loopback()).then_some(link.mac)
     }
 
-    /// An IP packet goes to its next hop: the link header is made from the neighbour's address.
-    pub(crate) fn send_to_neighbour(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
-        let Some(link) = self.net.link(to.oif) else { return self.drop(DropReason::LinkDown, packet) };
+    /// An IP packet goes to its next hop: the link header is made from the neighbour's address. `false` as for
+    /// [`Worker::transmit`].
+    pub(crate) fn send_to_neighbour(
+        &mut self,
+        protocol: Protocol,
+        packet: &mut Packet,
+        to: &Destination,
+    ) -> bool {
+        let Some(link) = self.net.link(to.oif) else {
+            self.drop(DropReason::LinkDown, packet);
+            return false;
+        };
         let address = match protocol {
             Protocol::Ip => {
                 let next = v4(to.gateway).or_else(|| crate::ip4::addresses(packet).map(|a| a.1));
@@ -65,10 +75,14 @@ impl<S: Sink> Worker<'_, S> {
             }
             Protocol::Arp => None,
         };
-        let Some(mac) = address else { return self.drop(DropReason::NoNeighbour, packet) };
+        let Some(mac) = address else {
+            // The kernel takes it and waits for an answer of the neighbour.
+            self.drop(DropReason::NoNeighbour, packet);
+            return true;
+        };
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.vlan = None;
-        self.send_on(packet, link, mac, link.mac, Some(*to));
+        self.send_on(packet, link, mac, link.mac, Some(*to))
     }
 
     /// Puts an Ethernet header before the packet and sends it.
@@ -79,34 +93,34 @@ impl<S: Sink> Worker<'_, S> {
         to: Mac,
         from: Mac,
         route: Option<Destination>,
-    ) {
+    ) -> bool {
         let protocol = packet.meta.protocol;
         let header = packet.put_link(ethernet::LEN);
         header[..6].copy_from_slice(&to.0);
         header[6..12].copy_from_slice(&from.0);
         header[12..].copy_from_slice(&protocol.to_be_bytes());
-        self.transmit(packet, link.index, route);
+        self.transmit(packet, link.index, route)
     }
 
     /// A frame with its link header goes out of a device: egress, then down through VLAN devices to the wire.
-    /// `route` is kept by packets on the loopback device.
-    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<Destination>) {
+    /// `route` is kept by packets on the loopback device. `false` if the sender learns that the frame was dropped.
+    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<Destination>) -> bool {
         packet.meta.oif = device;
         packet.meta.iif = 0;
         for _ in 0..LEVELS {
-            let Some(link) = self.net.link(packet.meta.oif) else {
-                return self.drop(DropReason::LinkDown, packet);
+            let Some(link) = self.net.link(packet.meta.oif).filter(|l| l.up) else {
+                self.drop(DropReason::LinkDown, packet);
+                return false;
             };
-            if !link.up {
-                return self.drop(DropReason::LinkDown, packet);
-            }
             packet.data_at_link();
             let list = self.hooks.egress(link.index);
             if !list.is_empty() {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Egress };
-                if !self.chains(list, context, packet, None) {
-                    return;
+                match self.chains(list, context, packet, None) {
+                    End::Accept => {}
+                    End::Taken => return true,
+                    End::Dropped => return false,
                 }
             }
             if let Some(v) = link.vlan() {
@@ -122,13 +136,16 @@ impl<S: Sink> Worker<'_, S> {
                 continue;
             }
             if link.is_loopback() {
-                return self.loop_back(packet, route);
+                self.loop_back(packet, route);
+                return true;
             }
             packet.put_tag_into_frame();
             self.state.counters.transmitted += 1;
-            return self.sink.transmit(link, packet.frame(), &packet.meta);
+            self.sink.transmit(link, packet.frame(), &packet.meta);
+            return true;
         }
         self.drop(DropReason::Recursion, packet);
+        false
     }
 
     /// The loopback device gives back what it is to send; the packet keeps its route.

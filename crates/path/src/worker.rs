@@ -19,6 +19,10 @@ use crate::sink::Sink;
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
 
+/// Identification of the first IPv4 packet that the host makes: none of the small numbers that captures and rules are
+/// made with.
+const FIRST_ID: u16 = 0x5053;
+
 /// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the packet is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Destination {
@@ -90,7 +94,7 @@ impl State {
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),
-            ip_id: 0,
+            ip_id: FIRST_ID,
             trace_id: 0,
             depth: 0,
             between_devices: 0,
@@ -168,7 +172,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             Protocol::Ip6 => 10,
             Protocol::Arp => 3,
         };
-        self.chains(list, Context { nfproto, hook }, packet, destination)
+        self.chains(list, Context { nfproto, hook }, packet, destination) == End::Accept
     }
 
     /// Runs chains one after the other until one does not accept.
@@ -178,7 +182,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         context: Context,
         packet: &mut Packet,
         destination: Option<&Destination>,
-    ) -> bool {
+    ) -> End {
         for entry in list {
             let context = match (entry.family, context.hook, packet.meta.protocol) {
                 // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
@@ -189,15 +193,15 @@ impl<'a, S: Sink> Worker<'a, S> {
             };
             if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
                 self.drop(DropReason::Ip4Header, packet);
-                return false;
+                return End::Dropped;
             }
             let site = Site { entry, context, destination };
             match rules::run(self, &site, packet) {
                 End::Accept => {}
-                End::Dropped | End::Taken => return false,
+                end => return end,
             }
         }
-        true
+        End::Accept
     }
 
     /// Runs `f` with a buffer for another packet, unless packets already bring about packets too deeply.

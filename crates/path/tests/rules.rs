@@ -108,6 +108,30 @@ fn lengths_count_the_link_header_at_egress_only() {
 }
 
 #[test]
+fn rules_that_send_in_circles_end() {
+    use Family::*;
+    let mut path = router(NET);
+    let lan = 3u32.to_ne_bytes();
+    let dup = vec![immediate(1, &lan), Expr::Dup(Dup { addr: None, dev: Some(Register(1)) }), counter()];
+    let ruleset = load(&mut path, vec![Base::new(Netdev, "e", Hook::Egress, vec![dup]).on(&["lan"])]);
+    let sent = receive(&mut path, "wan", &forwarded());
+    assert_eq!(sent.iter().filter(|l| *l == THROUGH).count(), 4, "the frame and three copies: {sent:?}");
+    assert_eq!(counters(&ruleset)[0].0, 4);
+}
+
+#[test]
+fn a_fragment_that_egress_drops_ends_the_ones_behind_it() {
+    use Family::*;
+    let mut path = router(NET);
+    let big =
+        (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1, 2) / payload([7; 1450])).build();
+    let egress = Base::new(Netdev, "e", Hook::Egress, vec![vec![counter()]]).on(&["lan"]).policy_drop();
+    let ruleset = load(&mut path, vec![egress]);
+    assert_eq!(receive(&mut path, "wan", &big), ["drop: policy t e"]);
+    assert_eq!(counters(&ruleset), [(1, 1410)]);
+}
+
+#[test]
 fn vlan_devices_have_ingress_and_egress_of_their_own() {
     use Family::*;
     let mut path = router(NET);
