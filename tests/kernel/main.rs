@@ -3,7 +3,8 @@
 //! A scenario is a router (`net.ip`), a ruleset (`rules.nft`) and frames. The kernel's side runs in network namespaces that
 //! nobody else sees; without the rights for those, everything here is skipped, and says so.
 //!
-//! Arguments: words that a scenario's name must contain. Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
+//! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings are then printed.
+//! Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
 //! 60), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
 //! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
@@ -21,7 +22,7 @@ mod shrink;
 mod sockets;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,6 +39,11 @@ fn main() -> ExitCode {
     if let Err(reason) = router::available() {
         println!("SKIPPED: comparison with the kernel: {reason}");
         return ExitCode::SUCCESS;
+    }
+    if let [directory] = words.as_slice()
+        && directory.contains('/')
+    {
+        return one(Path::new(directory));
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
@@ -69,6 +75,25 @@ fn main() -> ExitCode {
         results.len() - failed - skipped
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Compares the scenario of a directory, and shows what each side counted.
+fn one(directory: &Path) -> ExitCode {
+    let result = Scenario::read(directory).and_then(|scenario| {
+        let mut router = Router::new(&scenario.net).map_err(|e| format!("{e:?}"))?;
+        let kernel = router.run(&scenario, None)?;
+        println!("--- kernel\n{}", kernel.listing);
+        let ours = penstock::run(&scenario, &self::directory(&scenario).with_extension("again"))?;
+        println!("--- penstock\n{}", ours.listing);
+        Ok(compare::differences(&kernel, &ours, mode("listing")))
+    });
+    match result {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(text)) | Err(text) => {
+            println!("{text}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Whether `PENSTOCK_KERNEL` asks for this.
@@ -123,6 +148,10 @@ fn directory(scenario: &Scenario) -> PathBuf {
 
 fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
     let (refused, text) = match difference(router, scenario) {
+        Some((true, text)) if text.contains("cannot run:") => {
+            let reason = text.lines().find(|l| l.contains("cannot run:")).unwrap_or_default();
+            return Verdict::Skipped(format!("penstock refuses the rules: {}", reason.trim()));
+        }
         None => return Verdict::Agree,
         Some(d) => d,
     };

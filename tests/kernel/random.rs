@@ -261,6 +261,13 @@ impl Generator {
                 _ => {}
             }
         }
+        if rule.contains("ether ") && family == "netdev" && head.len() == 1 {
+            match l3 {
+                L3::Ip4 => head.push("meta protocol ip"),
+                L3::Ip6 => head.push("meta protocol ip6"),
+                _ => {}
+            }
+        }
         head.push(&rule);
         head.join(" ")
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use penstock_io::{CaptureWriter, LinkType};
+use penstock_io::{Capture, CaptureWriter, LinkType, Merge};
 
 use crate::frame::Frame;
 
@@ -40,6 +40,27 @@ impl Scenario {
     pub fn at_once(mut self) -> Scenario {
         self.at_once = true;
         self
+    }
+
+    /// Reads a directory as [`Scenario::write`] leaves it, or one that was made by hand.
+    pub fn read(directory: &Path) -> Result<Scenario, String> {
+        let text =
+            |name: &str| std::fs::read_to_string(directory.join(name)).map_err(|e| format!("{name}: {e}"));
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut scenario = Scenario::new(&name, &text("net.ip")?, &text("rules.nft")?.replace(SIEVE, ""));
+        let (mut sources, mut captures) = (vec![], vec![]);
+        for entry in std::fs::read_dir(directory).map_err(|e| e.to_string())?.flatten() {
+            if let Some(source) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".pcap")) {
+                sources.push(source.replacen("host_", "host:", 1));
+                captures.push(Capture::open(&entry.path()).map_err(|e| e.to_string())?);
+            }
+        }
+        let mut merge = Merge::new(captures);
+        while let Some(next) = merge.next_frame() {
+            let (which, frame) = next.map_err(|e| e.to_string())?;
+            scenario.frames.push((sources[which].clone(), frame.bytes.to_vec()));
+        }
+        Ok(scenario)
     }
 
     /// The rules that are loaded.

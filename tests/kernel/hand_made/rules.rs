@@ -97,7 +97,6 @@ table inet t {
 	set counted { type inet_service; counter; elements = { 1, 2, 3 }; }
 	set everything { type inet_service; elements = { 7, * }; }
 	set bits { type inet_service; flags interval; elements = { 0-2, 4, 6-65535 }; }
-	set learned { type ipv4_addr . inet_service; flags dynamic; size 6; }
 	map to_mark { type inet_service : mark; elements = { 1 : 3, 2 : 4, 3 : 5, * : 9 }; }
 	map ranges_to_mark { type inet_service : mark; flags interval; elements = { 0-3 : 1, 4-7 : 2 }; }
 	map verdicts { type inet_proto . inet_service : verdict; elements = { udp . 1 : accept, udp . 2 : drop, tcp . 3 : jump extra }; }
@@ -122,9 +121,6 @@ table inet t {
 		meta mark @marks counter
 		meta mark set tcp dport map @ranges_to_mark counter
 		meta mark 2 counter
-		add @learned { ip saddr . udp dport } counter
-		ip saddr . udp dport @learned counter
-		delete @learned { ip saddr . udp dport } udp dport 3 counter
 		ip saddr vmap @verdict_ranges
 		meta l4proto . th dport vmap @verdicts
 		counter
@@ -149,6 +145,7 @@ table inet t {
 table inet t {
 	set seen { type ipv4_addr; flags dynamic; counter; }
 	set flooders { type ipv4_addr; flags dynamic, timeout; timeout 1h; }
+	set learned { type ipv4_addr . inet_service; flags dynamic; size 6; }
 	map marks { type inet_service : mark; flags dynamic; }
 	chain c {
 		type filter hook forward priority 0;
@@ -157,6 +154,9 @@ table inet t {
 		update @flooders { ip saddr limit rate over 2/hour burst 2 packets } counter
 		add @flooders { ip saddr } counter
 		ip saddr @flooders counter
+		add @learned { ip saddr . udp dport } counter
+		ip saddr . udp dport @learned counter
+		delete @learned { ip saddr . udp dport } udp dport 3 counter
 		add @marks { udp dport : udp sport } counter
 		update @marks { tcp dport : 0x77 } counter
 		meta mark set udp dport map @marks counter
