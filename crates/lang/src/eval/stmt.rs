@@ -185,7 +185,6 @@ impl Eval<'_, '_> {
                 for stmt in stmts {
                     self.stateful(stmt)?;
                 }
-                self.make_dynamic(&info);
                 Ok(())
             }
             StmtKind::Meter { name, size, key, stmt: inner } => {

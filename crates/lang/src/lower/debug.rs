@@ -11,6 +11,7 @@ use penstock_sets::Element;
 use crate::eval::Context;
 use crate::lower::Lowered;
 use crate::lower::set::key_after;
+use crate::userdata;
 
 /// `NFT_SET_*`.
 const ANONYMOUS: u32 = 1;
@@ -103,7 +104,7 @@ fn flags(set: &NewSet) -> u32 {
         (d.timeout, TIMEOUT),
         (d.dynamic, EVAL),
         (d.interval && d.fields.len() > 1, CONCAT),
-        (!set.exprs.is_empty(), EXPR),
+        (set.exprs.len() > 1, EXPR),
     ] {
         if on {
             flags |= flag;
@@ -165,22 +166,28 @@ fn elements_text(
 ) {
     let _ = writeln!(out, "{} {table} 0", shown(set));
     let Some(info) = ctx.set(family, table, set) else { return };
-    let mut line = |key: &[u8], end: Option<&[u8]>, data: Option<&ElementData>, flags: u32, open: bool| {
+    let mut line = |key: &[u8], end: Option<&[u8]>, value: Option<&ElementValue>, flags: u32, open: bool| {
         out.push_str("\telement ");
         words(key, out);
-        if key.is_empty() {
-            out.push(' ');
-        }
         if let Some(end) = end {
             out.push_str(" - ");
             words(end, out);
         }
         out.push_str(" : ");
-        data_text(data, out);
+        data_text(value.and_then(|v| v.data.as_ref()), out);
         let _ = write!(out, "{flags} [end]");
-        if open {
-            out.push_str("  userdata = { \\x01\\x04\\x01\\x00\\x00\\x00 }");
+        let comment = value.and_then(|v| v.userdata.as_deref()).and_then(userdata::comment);
+        if comment.is_none() && !open {
+            return;
         }
+        out.push_str("  userdata = { ");
+        if let Some(comment) = comment {
+            let _ = write!(out, "\\x00\\x{:02x}{comment}\\x00", comment.len() + 1);
+        }
+        if open {
+            out.push_str("\\x01\\x04\\x01\\x00\\x00\\x00");
+        }
+        out.push_str(" }");
     };
     if info.interval && !info.key.is_concat() {
         let mut sorted: Vec<&Element<ElementValue>> = elements.iter().collect();
@@ -192,19 +199,19 @@ fn elements_text(
         let following = sorted.iter().skip(1).map(|e| Some(&*e.key)).chain([None]);
         for (element, following) in sorted.iter().zip(following) {
             if element.key.is_empty() {
-                line(&[], None, element.value.data.as_ref(), CATCH_ALL, false);
+                line(&[], None, Some(&element.value), CATCH_ALL, false);
                 continue;
             }
             let next = key_after(element.key_end.as_deref().unwrap_or(&element.key));
-            line(&element.key, None, element.value.data.as_ref(), 0, next.is_none());
-            if let Some(next) = next.filter(|n| following != Some(n.as_slice())) {
+            line(&element.key, None, Some(&element.value), 0, next.is_none());
+            if let Some(next) = next.filter(|n| !info.anonymous || following != Some(n.as_slice())) {
                 line(&next, None, None, INTERVAL_END, false);
             }
         }
     } else {
         for element in elements {
             if element.key.is_empty() {
-                line(&[], None, element.value.data.as_ref(), CATCH_ALL, false);
+                line(&[], None, Some(&element.value), CATCH_ALL, false);
                 continue;
             }
             let end = match &element.key_end {
@@ -212,7 +219,7 @@ fn elements_text(
                 None if info.interval => Some(&*element.key),
                 None => None,
             };
-            line(&element.key, end, element.value.data.as_ref(), 0, false);
+            line(&element.key, end, Some(&element.value), 0, false);
         }
     }
     out.push('\n');
