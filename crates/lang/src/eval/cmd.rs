@@ -227,7 +227,7 @@ impl Eval<'_, '_> {
     fn delete_elements(&mut self, elements: &mut Expr, target: &Target) -> Result {
         let info = self.elements(elements, target)?;
         let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
-        if !(info.interval && !info.key.is_concat()) {
+        if !info.interval || info.key.is_concat() {
             return Ok(());
         }
         let (gone, left) = if info.auto_merge && !info.is_map() {

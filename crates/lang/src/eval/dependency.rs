@@ -181,14 +181,12 @@ impl Eval<'_, '_> {
     ) -> Result<bool> {
         let Some(proto) = payload.proto else { return Ok(true) };
         let mut known = known;
-        if payload.base == PayloadBase::Link {
-            if crate::eval::context::is_dummy(known) {
-                let ether = if *proto == link::VLAN { &link::ETHER } else { proto };
-                self.insert_iiftype(ether, loc)?;
-                known = ether;
-                if known == proto {
-                    return Ok(true);
-                }
+        if payload.base == PayloadBase::Link && crate::eval::context::is_dummy(known) {
+            let ether = if *proto == link::VLAN { &link::ETHER } else { proto };
+            self.insert_iiftype(ether, loc)?;
+            known = ether;
+            if known == proto {
+                return Ok(true);
             }
         }
         if payload.base == PayloadBase::Link && self.protocols.stacked.contains(&proto) {

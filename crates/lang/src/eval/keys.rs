@@ -56,10 +56,13 @@ impl Eval<'_, '_> {
                             );
                         }
                     },
-                    CtKey::ProtoSrc | CtKey::ProtoDst => {
-                        if self.protocols.at(PayloadBase::Transport).is_some_and(|t| *t != transport::ICMP) {
-                            dtype = DataType::InetService;
-                        }
+                    CtKey::ProtoSrc | CtKey::ProtoDst
+                        if self
+                            .protocols
+                            .at(PayloadBase::Transport)
+                            .is_some_and(|t| *t != transport::ICMP) =>
+                    {
+                        dtype = DataType::InetService;
                     }
                     _ => {}
                 }

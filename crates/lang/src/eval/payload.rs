@@ -41,7 +41,7 @@ impl Eval<'_, '_> {
         e.constant = false;
         e.singleton = true;
         self.expect_field(e);
-        if offset % 8 != 0 || bits % 8 != 0 {
+        if offset % 8 != 0 || !bits.is_multiple_of(8) {
             align(e, offset);
         }
         Ok(())
@@ -125,7 +125,7 @@ impl Eval<'_, '_> {
         let (offset, present) = (exthdr.offset, exthdr.present);
         e.singleton = true;
         self.expect_field(e);
-        if !present && (offset % 8 != 0 || e.len % 8 != 0) {
+        if !present && (offset % 8 != 0 || !e.len.is_multiple_of(8)) {
             align(e, offset);
         }
         Ok(())
