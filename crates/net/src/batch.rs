@@ -373,15 +373,12 @@ fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
         link.arp = l.arp.unwrap_or(link.arp);
         link.promiscuous = l.promiscuous.unwrap_or(link.promiscuous);
         link.multicast = l.multicast.unwrap_or(link.multicast);
+        link.addrgenmode = l.generate.unwrap_or(link.addrgenmode);
     }
     match l.up {
         Some(true) => config.set_up(index)?,
         Some(false) => config.set_down(index),
         None => {}
-    }
-    // The kernel takes this one last: on the line that brings a link up it comes too late.
-    if let Some(link) = config.links.iter_mut().find(|x| x.index == index) {
-        link.addrgenmode = l.generate.unwrap_or(link.addrgenmode);
     }
     Ok(())
 }
