@@ -192,7 +192,8 @@ impl<'a, S: Sink> Worker<'a, S> {
                 _ => context,
             };
             if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
-                self.drop(DropReason::Ip4Header, packet);
+                let four = context.nfproto == 2;
+                self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
                 return End::Dropped;
             }
             let site = Site { entry, context, destination };
