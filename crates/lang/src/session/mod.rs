@@ -202,6 +202,9 @@ impl<'a> Session<'a> {
             }
             steps.push(Step { cmd, lowered, elements, debug });
         }
+        for step in &mut steps {
+            step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
+        }
         steps
     }
 
