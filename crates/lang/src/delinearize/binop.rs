@@ -213,7 +213,7 @@ fn mask_length(mask: u128, bits: u32) -> Option<u32> {
 }
 
 /// Flags joined by `|` as a list, in order.
-fn or_to_list(expr: &Expr) -> Expr {
+pub(super) fn or_to_list(expr: &Expr) -> Expr {
     fn collect(expr: &Expr, list: &mut Vec<Expr>) {
         match &expr.kind {
             ExprKind::Binop { op: BinOp::Or, left, right } => {

@@ -168,6 +168,20 @@ impl Context {
                 .is_some_and(|p| p.base == PayloadBase::Link)
     }
 
+    /// Takes note of `left { … }`: of ICMP types, that one of them it is.
+    pub fn learn_set(&mut self, left: &Expr, set: &Expr) {
+        let ExprKind::Payload(payload) = &left.kind else { return };
+        let (Some(proto), Some(field)) = (payload.proto, payload.field) else { return };
+        let ExprKind::Set { elements, .. } = &set.kind else { return };
+        if proto.is_icmp()
+            && Self::is_protocol_field(proto, field)
+            && let Some(ExprKind::SetElem(elem)) = elements.first().map(|e| &e.kind)
+            && let ExprKind::Value(value) = elem.key.kind
+        {
+            self.icmp_type = Some(value as u8);
+        }
+    }
+
     /// Takes note of `left == value`.
     pub fn learn(&mut self, left: &Expr, value: u128) {
         match &left.kind {

@@ -74,10 +74,15 @@ impl Walk {
                 self.matching(expr);
                 return;
             }
-            StmtKind::Verdict(expr)
-            | StmtKind::ObjRef { expr, .. }
-            | StmtKind::MetaSet { expr, .. }
-            | StmtKind::CtSet { expr, .. } => self.expr(expr),
+            StmtKind::Verdict(expr) | StmtKind::ObjRef { expr, .. } | StmtKind::MetaSet { expr, .. } => {
+                self.expr(expr);
+            }
+            StmtKind::CtSet { key, expr, .. } => {
+                self.expr(expr);
+                if *key == CtKey::EventMask {
+                    *expr = binop::or_to_list(expr);
+                }
+            }
             StmtKind::PayloadSet { target, value } => self.payload_set(target, value),
             StmtKind::ExthdrSet { target, value } => {
                 self.expr(target);
@@ -229,6 +234,9 @@ impl Walk {
             self.complete(&mut left);
             set_type(&mut right, &left.dtype, left.order);
             binop::retype_raw(&left, &mut right);
+            if op == RelOp::Eq {
+                self.context.learn_set(&left, &right);
+            }
             self.dependencies.kill_for_payload(&left, &self.context, &mut self.stmts);
             self.relational(op, left, right);
             return;
@@ -451,6 +459,12 @@ impl Walk {
             self.dependencies.release(Layer::Network, &mut self.stmts);
         }
         match key {
+            // The kernel does not keep a direction with these.
+            CtKey::L3Protocol | CtKey::Protocol => {
+                if let ExprKind::Ct { dir, .. } = &mut expr.kind {
+                    *dir = None;
+                }
+            }
             CtKey::Src | CtKey::Dst => {
                 let known = self.context.at(PayloadBase::Network);
                 let v6 = known.is_some_and(|p| *p == network::IP6);

@@ -49,6 +49,9 @@ impl<'a> Delinearizer<'a> {
         let data = self.data_type(set);
         let alive = set.elements.iter().filter(|e| e.is_alive(self.now));
         let convert = |e: &Element<ElementValue>| self.element_expr(set, &key, data.as_ref(), e);
+        if set.description.interval && matches!(key.fields.as_ref(), [field] if field.dtype.is_string()) {
+            return alive.flat_map(|e| self.text_elements(set, &key, data.as_ref(), e)).collect();
+        }
         if listed_in_key_order(set, &key) {
             return alive.map(convert).collect();
         }
@@ -62,6 +65,28 @@ impl<'a> Delinearizer<'a> {
         let key = self.key_type(set)?;
         let data = self.data_type(set);
         Some(self.element_expr(set, &key, data.as_ref(), element))
+    }
+
+    /// Intervals of text are names and wildcards. Where neighbours were joined they come apart again.
+    fn text_elements(
+        &self,
+        set: &Set,
+        key: &KeyType,
+        data: Option<&(KeyType, bool)>,
+        element: &Element<ElementValue>,
+    ) -> Vec<Expr> {
+        let pieces = match element.key_end.as_deref() {
+            Some(to) => split_text(&element.key, to),
+            None => Vec::new(),
+        };
+        if pieces.len() < 2 {
+            return vec![self.element_expr(set, key, data, element)];
+        }
+        let piece = |(from, to): (Vec<u8>, Vec<u8>)| {
+            let part = Element { key: from.into(), key_end: Some(to.into()), ..element.clone() };
+            self.element_expr(set, key, data, &part)
+        };
+        pieces.into_iter().map(piece).collect()
     }
 
     fn element_expr(
@@ -114,7 +139,7 @@ fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
         return true;
     }
     match key.fields.as_ref() {
-        [field] => field.order != ByteOrder::Host || field.len <= 8,
+        [field] => !field.dtype.is_bitmask() && (field.order != ByteOrder::Host || field.len <= 8),
         _ => false,
     }
 }
@@ -255,6 +280,27 @@ fn field_interval(field: &Field, from: &[u8], to: &[u8]) -> Expr {
     let mut range = Expr::typed(kind, Loc::default(), Type::Base(field.dtype), field.order, len);
     fields::range_to_prefix(&mut range);
     range
+}
+
+/// An interval of text as wildcards and names: `ab*` and `ac*` side by side are one interval. Empty if it is none.
+fn split_text(from: &[u8], to: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let Some(at) = from.iter().zip(to).position(|(a, b)| a != b) else { return Vec::new() };
+    let (head, first, last) = (&from[..at], from[at], to[at]);
+    let ones = to[at + 1..].iter().all(|b| *b == 0xff);
+    let zeros = to[at + 1..].iter().all(|b| *b == 0);
+    // All that begins with the common part is one wildcard.
+    if from[at + 1..].iter().any(|b| *b != 0) || !(ones || zeros) || first == 0 {
+        return Vec::new();
+    }
+    let filled = |byte: u8, rest: u8| {
+        let mut piece = head.to_vec();
+        piece.push(byte);
+        piece.resize(from.len(), rest);
+        piece
+    };
+    let mut pieces: Vec<_> = (first..last).map(|byte| (filled(byte, 0), filled(byte, 0xff))).collect();
+    pieces.push((filled(last, 0), if ones { filled(last, 0xff) } else { filled(last, 0) }));
+    pieces
 }
 
 /// All names that begin alike: up to where the ends differ.

@@ -99,6 +99,8 @@ impl Eq for Proto {}
 impl Proto {
     /// The field of that name.
     pub fn template(&self, name: &str) -> Option<&'static Template> {
+        // Read by one name, listed by another.
+        let name = if name == "param-problem" { "parameter-problem" } else { name };
         self.templates.iter().find(|t| t.meta.is_none() && t.name == name)
     }
 
