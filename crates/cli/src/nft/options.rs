@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn options_are_read_in_every_form() {
         for line in [
-            "-ascf x --debug=netlink --offline -D a=1 -I /x",
+            "-asc -f x --debug=netlink --offline -D a=1 -I /x",
             "-a -s -c -fx --debug netlink --offline --define a=1 --includepath=/x",
-            "--handle --stateless --check --file x -dnetlink --off --def a=1 --incl /x",
+            "--handle --stateless --check --file x -dnetlink --off --def=a=1 --incl=/x",
         ] {
             let Parsed::Run(call) = parse(&words(line)) else { panic!("{line}") };
             let o = &call.options;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
 use crate::ast::cmd::{Name, New, ObjKind, SetBlock, SetData, TableBlock, Target};
@@ -125,11 +124,28 @@ impl Eval<'_, '_> {
             }
             CmdKind::Get { elements, .. } => self.elements(elements, &target).map(|_| ()),
             CmdKind::Reset { elements: Some(elements), .. } => self.elements(elements, &target).map(|_| ()),
+            // nft knows only what is asked for then, so that it has nothing to suggest.
+            CmdKind::List { object, .. }
+                if matches!(
+                    object,
+                    ObjKind::Table
+                        | ObjKind::Chain
+                        | ObjKind::Set
+                        | ObjKind::Map
+                        | ObjKind::Meter
+                        | ObjKind::Flowtable
+                ) =>
+            {
+                self.check_target(*object, &target).or_else(|e| error(e.loc, "No such file or directory"))
+            }
             CmdKind::Reset { object, elements: None } | CmdKind::List { object, .. } => {
                 self.check_target(*object, &target)
             }
             CmdKind::Flush(object) => {
-                self.check_target(*object, &target)?;
+                // Tables and chains are left to the kernel.
+                if !matches!(object, ObjKind::Ruleset | ObjKind::Table | ObjKind::Chain) {
+                    self.check_target(*object, &target)?;
+                }
                 self.flush(*object, &target);
                 Ok(())
             }
@@ -476,10 +492,8 @@ impl Eval<'_, '_> {
                 if info.objects.contains_key(&(kind, name.text.clone())) {
                     return Ok(());
                 }
-                let same = info.objects.keys().filter(|(k, _)| *k == kind).map(|(_, n)| n);
-                let near = nearest(&name.text, same);
-                let word = object_word(kind);
-                not_found(name.loc, near.map(|n| format!("{word} ‘{n}’ in table {family} ‘{}’", table.text)))
+                let near = nearest(&name.text, info.objects.keys().map(|(_, n)| n));
+                not_found(name.loc, near.map(|n| format!("obj ‘{n}’ in table {family} ‘{}’", table.text)))
             }
             _ => Ok(()),
         }
@@ -492,22 +506,6 @@ impl Eval<'_, '_> {
             found.map_or("", |(family, _, _)| family_name(family))
         };
         not_found(table.loc, near.map(|n| format!("table ‘{n}’ in family {}", family(&n))))
-    }
-}
-
-/// nft's words for the kinds of object.
-pub(crate) fn object_word(kind: ObjectType) -> &'static str {
-    match kind {
-        ObjectType::Counter => "counter",
-        ObjectType::Quota => "quota",
-        ObjectType::CtHelper => "ct helper",
-        ObjectType::Limit => "limit",
-        ObjectType::Connlimit => "connlimit",
-        ObjectType::Tunnel => "tunnel",
-        ObjectType::CtTimeout => "ct timeout",
-        ObjectType::SecMark => "secmark",
-        ObjectType::CtExpect => "ct expectation",
-        ObjectType::Synproxy => "synproxy",
     }
 }
 

@@ -60,15 +60,17 @@ impl Parser<'_> {
     fn line(&mut self, cmds: &mut Vec<Cmd>) -> Parsed<()> {
         let start = self.here();
         let (kind, target) = self.command()?;
-        cmds.push(Cmd { kind, target, loc: self.since(start) });
-        match self.tok() {
-            Tok::Newline | Tok::Semicolon => {
-                self.take();
+        let mut loc = self.since(start);
+        let result = match self.tok() {
+            // What ends a command counts to its place.
+            Tok::Newline | Tok::Semicolon | Tok::Eof => {
+                loc = loc.to(self.take().loc);
                 Ok(())
             }
-            Tok::Eof => Ok(()),
             _ => self.unexpected(&END),
-        }
+        };
+        cmds.push(Cmd { kind, target, loc });
+        result
     }
 
     fn command(&mut self) -> Parsed<(CmdKind, Target)> {

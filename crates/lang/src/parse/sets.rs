@@ -26,7 +26,12 @@ impl Parser<'_> {
         if self.tok() != Tok::LeftBrace {
             return self.unexpected(&["'{'"]);
         }
-        self.block(|p| p.set_item(&mut set))?;
+        self.block_of(|p| {
+            // These two need no separator behind them.
+            let ended = matches!(p.word(), "elements" | "auto-merge");
+            p.set_item(&mut set)?;
+            if ended { Ok(()) } else { p.separator() }
+        })?;
         set.loc = self.since(start);
         Ok(set)
     }

@@ -176,8 +176,8 @@ fn set_flags(set: &Set) -> Vec<&'static str> {
     if description.interval {
         flags.push("interval");
     }
-    // A default timeout says it already.
-    if description.timeout && set.timeout == 0 {
+    // A default timeout alone says it already.
+    if description.timeout && (set.timeout == 0 || !flags.is_empty()) {
         flags.push("timeout");
     }
     flags

@@ -1,5 +1,6 @@
 //! What was added, as `nft -e` and `nft monitor` print it: one line each.
 
+use penstock_program::expr::ObjectType;
 use penstock_ruleset::change::{Mode, Position};
 use penstock_ruleset::model::{Generation, Table};
 use penstock_ruleset::{Change, Transaction};
@@ -46,6 +47,7 @@ impl Session<'_> {
                 let chain = table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
                 let mut bare = (**chain).clone();
                 bare.rules.clear();
+                bare.userdata = Default::default();
                 let body = one_line(&listing.chain(table, &bare), "; ", ";");
                 let body = if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
                 let handle = self.handle(chain.handle);
@@ -61,8 +63,10 @@ impl Session<'_> {
                     Position::Replace(_) => "replace",
                 };
                 let at = match position {
-                    Position::Replace(handle) => format!(" handle {handle}"),
-                    _ => String::new(),
+                    Position::Replace(handle)
+                    | Position::After(Some(handle))
+                    | Position::Before(Some(handle)) => format!(" handle {handle}"),
+                    Position::After(None) | Position::Before(None) => String::new(),
                 };
                 let text = listing.rule(table, rule);
                 let handle = self.handle(rule.handle);
@@ -75,7 +79,7 @@ impl Session<'_> {
                 let kind = if set.data.is_some() { "map" } else { "set" };
                 let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
                 let handle = self.handle(set.handle);
-                Some(format!("{} {kind} {} {{ {body} }} {handle}", verb(mode), named(table, &set.name)))
+                Some(format!("{} {kind} {} {{{handle} {body} }} ", verb(mode), named(table, &set.name)))
             }
             Change::AddElements { family, table, set, elements, mode } => {
                 let table = find(*family, table)?;
@@ -98,9 +102,14 @@ impl Session<'_> {
                 let object =
                     table.objects.iter().find(|o| o.name == *name && o.value.kind() == value.kind())?;
                 let kind = crate::print::listing::object_name(value.kind());
-                let body = one_line(&listing.object(table, object), "; ", "");
+                // Those of connection tracking end each of their lines.
+                let ends = matches!(
+                    value.kind(),
+                    ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect
+                );
+                let body = one_line(&listing.object(table, object), "; ", if ends { ";" } else { "" });
                 let handle = self.handle(object.handle);
-                Some(format!("{} {kind} {} {{ {body} }} {handle}", verb(mode), named(table, name)))
+                Some(format!("{} {kind} {} {{{handle} {body} }} ", verb(mode), named(table, name)))
             }
             Change::AddFlowtable { family, table, flowtable, mode } => {
                 let table = find(*family, table)?;

@@ -16,6 +16,8 @@ mod answers;
 mod echo;
 mod refusals;
 pub mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -149,7 +151,7 @@ impl<'a> Session<'a> {
                 match ruleset.commit(transaction) {
                     Ok(()) => {
                         let id = ruleset.generation().id;
-                        if let Some(echo) = echo.filter(|_| id != before) {
+                        if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
                             out.stdout.push_str(&echo);
                             let pid = std::process::id();
                             out.stdout.push_str(&format!("# new generation {id} by process {pid} (nft)\n"));

@@ -11,6 +11,16 @@ use crate::print::listing::family_name;
 pub(super) fn diagnostic(e: &Error, change: &Change, places: &Places, generation: &Generation) -> Diagnostic {
     let loc = places.loc(&e.blame);
     let text = e.errno.text();
+    // nft itself looks for the intervals that are to be deleted.
+    if let (Errno::Enoent, Blame::Element(_), Change::DeleteElements { set, .. }) = (e.errno, e.blame, change)
+        && let Some((family, table)) = place(change)
+        && let Some(table) = generation.tables.iter().find(|t| t.family == family && &*t.name == table)
+        && let Some(set) = table.sets.iter().find(|s| s.name == *set)
+        && set.description.interval
+        && set.description.fields.is_empty()
+    {
+        return Diagnostic::error(loc, "element does not exist");
+    }
     let near = if e.errno == Errno::Enoent { suggestion(e.blame, change, generation) } else { None };
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),

@@ -26,7 +26,7 @@ pub fn save(ruleset: &Ruleset, names: &dyn Names, now: u64) -> String {
         Format { numeric_symbols: true, numeric_priority: true, numeric_protocol: true, ..Format::default() };
     let listing = Listing { generation: &generation, format, names, now };
     let mut out = listing.ruleset(None);
-    let _ = writeln!(out, "{MARK}generation {} at {now}", generation.id);
+    let _ = writeln!(out, "{MARK}generation {} tables {} at {now}", generation.id, ruleset.last_table_handle());
     for table in &generation.tables {
         let family = family_name(table.family);
         let _ = writeln!(out, "{MARK}table {family} {} {} {}", table.name, table.handle, table.last_handle);
@@ -73,7 +73,7 @@ pub fn restore(text: String, files: &dyn Files, names: &dyn Names) -> Result<Rul
         .filter_map(|l| l.strip_prefix(MARK))
         .map(|l| l.split(' ').map(str::to_owned).collect())
         .collect();
-    let now = marks.first().and_then(|first| first.get(3)).and_then(|at| at.parse().ok()).unwrap_or(0);
+    let now = marks.first().and_then(|first| first.get(5)).and_then(|at| at.parse().ok()).unwrap_or(0);
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name: "state".into(), from: None };
     let outcome = Session::new(Options::default(), files, names).run(origin, text, &mut ruleset, now);
@@ -82,16 +82,17 @@ pub fn restore(text: String, files: &dyn Files, names: &dyn Names) -> Result<Rul
     }
     let mut generation = (*ruleset.generation()).clone();
     match apply_marks(&mut generation, &marks) {
-        Some(()) => Ok(Ruleset::resume(generation)),
+        Some(last_table_handle) => Ok(Ruleset::resume(generation, last_table_handle)),
         None if marks.is_empty() => Ok(ruleset),
         None => Err("the handles in it do not fit its rules\n".into()),
     }
 }
 
-fn apply_marks(generation: &mut Generation, marks: &[Vec<String>]) -> Option<()> {
+fn apply_marks(generation: &mut Generation, marks: &[Vec<String>]) -> Option<u64> {
     let mut marks = marks.iter();
     let first = marks.next()?;
     generation.id = first.get(1)?.parse().ok()?;
+    let last_table_handle = first.get(3)?.parse().ok()?;
     for table in &mut generation.tables {
         let table: &mut Table = Arc::make_mut(table);
         let words = marks.next().filter(|w| w.first().is_some_and(|w| w == "table"))?;
@@ -126,6 +127,11 @@ fn apply_marks(generation: &mut Generation, marks: &[Vec<String>]) -> Option<()>
         for (flowtable, handle) in table.flowtables.iter_mut().zip(handles("flowtables")?) {
             Arc::make_mut(flowtable).handle = handle;
         }
+        // The order of creation, which a listing does not keep between named and anonymous sets.
+        table.chains.sort_by_key(|c| c.handle);
+        table.sets.sort_by_key(|s| s.handle);
+        table.objects.sort_by_key(|o| o.handle);
+        table.flowtables.sort_by_key(|f| f.handle);
     }
-    Some(())
+    Some(last_table_handle)
 }

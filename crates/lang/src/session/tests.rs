@@ -1,0 +1,292 @@
+//! What runs of texts print and leave behind.
+
+use std::net::IpAddr;
+
+use super::*;
+
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _path: &str) -> Result<String, String> {
+        Err("No such file or directory".into())
+    }
+
+    fn glob(&self, _pattern: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A machine with a loopback device, and TCP by name.
+struct Machine;
+
+impl Names for Machine {
+    fn interface_index(&self, name: &str) -> Option<u32> {
+        (name == "lo").then_some(1)
+    }
+    fn interface_name(&self, index: u32) -> Option<String> {
+        (index == 1).then(|| "lo".into())
+    }
+    fn service_port(&self, name: &str, _protocol: Option<&str>) -> Option<u16> {
+        (name == "ssh").then_some(22)
+    }
+    fn service_name(&self, port: u16, _protocol: Option<&str>) -> Option<String> {
+        (port == 22).then(|| "ssh".into())
+    }
+    fn protocol_number(&self, name: &str) -> Option<u8> {
+        (name == "tcp").then_some(6)
+    }
+    fn protocol_name(&self, number: u8) -> Option<String> {
+        (number == 6).then(|| "tcp".into())
+    }
+    fn user_id(&self, _name: &str) -> Option<u32> {
+        None
+    }
+    fn user_name(&self, _id: u32) -> Option<String> {
+        None
+    }
+    fn group_id(&self, _name: &str) -> Option<u32> {
+        None
+    }
+    fn group_name(&self, _id: u32) -> Option<String> {
+        None
+    }
+    fn host_addresses(&self, _name: &str) -> Vec<IpAddr> {
+        Vec::new()
+    }
+    fn table_value(&self, _table: &str, _name: &str) -> Option<u32> {
+        None
+    }
+    fn table_name(&self, _table: &str, _value: u32) -> Option<String> {
+        None
+    }
+}
+
+const NOW: u64 = 1_700_000_000_000_000_000;
+
+/// Runs a command line.
+fn nft(options: Options, line: &str, ruleset: &mut Ruleset) -> Outcome {
+    Session::new(options, &NoFiles, &Machine).run(Origin::CommandLine, line.into(), ruleset, NOW)
+}
+
+fn good(line: &str, ruleset: &mut Ruleset) -> String {
+    let outcome = nft(Options::default(), line, ruleset);
+    assert_eq!(outcome.stderr, "", "{line}");
+    outcome.stdout
+}
+
+const ROUTER: &str = "table inet t {
+	counter c1 {
+		packets 1 bytes 2
+	}
+
+	set s {
+		type ipv4_addr
+		flags interval
+		elements = { 10.0.0.0/8, 11.0.0.1 }
+	}
+
+	map m {
+		type ipv4_addr : verdict
+		elements = { 10.0.0.1 : accept }
+	}
+
+	chain chainy {
+		type filter hook input priority filter; policy accept;
+		ip saddr @s counter packets 3 bytes 4 jump other
+		tcp dport { 22, 80 } accept comment \"in\"
+	}
+
+	chain other {
+		tcp dport 22 counter packets 0 bytes 0 accept
+	}
+}
+";
+
+fn router() -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    good(ROUTER, &mut ruleset);
+    ruleset
+}
+
+#[test]
+fn what_is_loaded_is_listed() {
+    assert_eq!(good("list ruleset", &mut router()), ROUTER);
+}
+
+#[test]
+fn refusals_stand_under_what_the_ruleset_blames() {
+    for (line, message, marks) in [
+        (
+            "add rule inet t chanky accept",
+            "No such file or directory; did you mean chain ‘chainy’ in table inet ‘t’?",
+            "                ^^^^^^",
+        ),
+        (
+            "add rule inet tt chainy accept",
+            "No such file or directory; did you mean table ‘t’ in family inet?",
+            "              ^^",
+        ),
+        (
+            "add rule inet t chainy jump othr",
+            "Could not process rule: No such file or directory",
+            "                            ^^^^",
+        ),
+        ("list chain inet t chany", "No such file or directory", "                  ^^^^^"),
+        (
+            "delete set inet t ss",
+            "No such file or directory; did you mean set ‘s’ in table inet ‘t’?",
+            "                  ^^",
+        ),
+        ("delete table inet x", "Could not process rule: No such file or directory", "                  ^"),
+        (
+            "list counter inet t c2",
+            "No such file or directory; did you mean obj ‘c1’ in table inet ‘t’?",
+            "                    ^^",
+        ),
+        (
+            "delete rule inet t other handle 99",
+            "Could not process rule: No such file or directory",
+            "                                ^^",
+        ),
+        (
+            "add rule inet t other index 5 accept",
+            "Could not process rule: No such file or directory",
+            "                      ^^^^^^^",
+        ),
+        ("create chain inet t other", "Could not process rule: File exists", "                    ^^^^^"),
+        (
+            "delete element inet t s { 10.0.0.1 }",
+            "element does not exist",
+            "                          ^^^^^^^^",
+        ),
+        (
+            "get element inet t s { 12.1.1.1 }",
+            "Could not process rule: No such file or directory",
+            "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+    ] {
+        let mut ruleset = router();
+        let outcome = nft(Options::default(), line, &mut ruleset);
+        assert_eq!(outcome.stderr, format!("Error: {message}\n{line}\n{marks}\n"));
+        assert!(!outcome.ok);
+        assert_eq!(good("list ruleset", &mut ruleset), ROUTER, "{line}");
+    }
+}
+
+#[test]
+fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
+    let mut ruleset = router();
+    let before = ruleset.generation().id;
+    let outcome = nft(
+        Options::default(),
+        "add table ip x; add chain ip y c; create table inet t; add rule ip x nochain drop",
+        &mut ruleset,
+    );
+    assert_eq!(outcome.stderr.matches("Error: ").count(), 3, "{}", outcome.stderr);
+    assert_eq!(ruleset.generation().id, before);
+    assert_eq!(good("list tables", &mut ruleset), "table inet t\n");
+}
+
+#[test]
+fn a_listing_in_a_text_shows_what_the_text_made_so_far() {
+    let mut ruleset = Ruleset::default();
+    let text = "add table ip a; list tables; add table ip b; list tables; delete table ip a; list tables";
+    assert_eq!(good(text, &mut ruleset), "table ip a\ntable ip a\ntable ip b\ntable ip b\n");
+    assert_eq!(ruleset.generation().id, 2);
+}
+
+#[test]
+fn a_check_changes_nothing() {
+    let mut ruleset = router();
+    let before = ruleset.generation().id;
+    let options = Options { check: true, echo: true, ..Options::default() };
+    let outcome = nft(options, "flush ruleset; add table ip x", &mut ruleset);
+    assert_eq!((outcome.ok, &*outcome.stdout), (true, ""));
+    assert_eq!(ruleset.generation().id, before);
+}
+
+#[test]
+fn what_was_added_is_echoed() {
+    let mut ruleset = Ruleset::default();
+    for (line, expected) in [
+        ("add table ip x", "add table ip x # handle 1"),
+        (
+            "add chain ip x c { type filter hook input priority 5; }",
+            "add chain ip x c { type filter hook input priority filter + 5; policy accept; } # handle 1",
+        ),
+        (
+            "add set ip x s { type ipv4_addr; timeout 5m; comment \"h\"; }",
+            "add set ip x s { # handle 2 type ipv4_addr; timeout 5m; comment \"h\"; } ",
+        ),
+        (
+            "add element ip x s { 1.1.1.1, 2.2.2.2 timeout 10s comment \"c\" }",
+            "add element ip x s { 1.1.1.1 expires 5m }\n\
+             add element ip x s { 2.2.2.2 timeout 10s expires 10s comment \"c\" }",
+        ),
+        ("add counter ip x k", "add counter ip x k { # handle 3 packets 0 bytes 0 } "),
+        ("add rule ip x c tcp dport 22 accept", "add rule ip x c tcp dport 22 accept # handle 4"),
+        ("insert rule ip x c handle 4 drop", "insert rule ip x c handle 4 drop # handle 5"),
+        ("delete rule ip x c handle 4", ""),
+    ] {
+        let mut options = Options { echo: true, ..Options::default() };
+        options.format.handles = true;
+        let outcome = nft(options, line, &mut ruleset);
+        assert_eq!(outcome.stderr, "", "{line}");
+        let shown = outcome.stdout.split("# new generation").next().unwrap_or("");
+        assert_eq!(shown.trim_end_matches('\n'), expected);
+    }
+}
+
+#[test]
+fn elements_are_got_by_what_they_hold() {
+    let mut ruleset = router();
+    for (line, elements) in [
+        ("get element inet t s { 10.1.1.1 }", "10.0.0.0/8"),
+        ("get element inet t s { 10.0.0.0/8, 11.0.0.1 }", "10.0.0.0/8, 11.0.0.1"),
+        ("get element inet t m { 10.0.0.1 }", "10.0.0.1 : accept"),
+    ] {
+        let answer = good(line, &mut ruleset);
+        assert!(answer.contains(&format!("elements = {{ {elements} }}")), "{line}: {answer}");
+    }
+}
+
+#[test]
+fn resetting_shows_and_zeroes() {
+    let mut ruleset = router();
+    assert!(good("reset counter inet t c1", &mut ruleset).contains("packets 1 bytes 2"));
+    assert!(good("list counters", &mut ruleset).contains("packets 0 bytes 0"));
+    assert!(good("reset rules inet t chainy", &mut ruleset).contains("counter packets 3 bytes 4"));
+    assert!(!good("list ruleset", &mut ruleset).contains("packets 3"));
+}
+
+#[test]
+fn definitions_of_the_call_are_those_of_the_text() {
+    let defines = vec![("p".to_owned(), "{ 22, 23 }".to_owned())];
+    let options = Options { defines, ..Options::default() };
+    let mut ruleset = router();
+    let outcome = nft(options.clone(), "add rule inet t other tcp dport $p accept", &mut ruleset);
+    assert_eq!(outcome.stderr, "");
+    let outcome = nft(options, "define p = 5", &mut ruleset);
+    assert!(outcome.stderr.contains("redefinition of symbol 'p'"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_kept_ruleset_comes_back_with_its_handles() {
+    let mut ruleset = router();
+    good("add table ip gone; delete table ip gone", &mut ruleset);
+    good("add set inet t late { type mark; timeout 1h; elements = { 1, 2 timeout 5m } }", &mut ruleset);
+    let mut options = Options::default();
+    options.format.handles = true;
+    let listing = nft(options.clone(), "list ruleset", &mut ruleset).stdout;
+    let text = state::save(&ruleset, &Machine, NOW);
+    let mut again = state::restore(text.clone(), &NoFiles, &Machine).expect("a ruleset that was kept");
+    assert_eq!(nft(options, "list ruleset", &mut again).stdout, listing);
+    assert_eq!(state::save(&again, &Machine, NOW), text);
+    assert_eq!(again.generation().id, ruleset.generation().id);
+    assert_eq!(again.last_table_handle(), 2);
+    for ruleset in [&mut ruleset, &mut again] {
+        good("add table ip next", ruleset);
+        good("add element inet t late { 3 }", ruleset);
+    }
+    assert_eq!(state::save(&again, &Machine, NOW), state::save(&ruleset, &Machine, NOW));
+}
