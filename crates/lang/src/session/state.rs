@@ -26,7 +26,8 @@ pub fn save(ruleset: &Ruleset, names: &dyn Names, now: u64) -> String {
         Format { numeric_symbols: true, numeric_priority: true, numeric_protocol: true, ..Format::default() };
     let listing = Listing { generation: &generation, format, names, now };
     let mut out = listing.ruleset(None);
-    let _ = writeln!(out, "{MARK}generation {} tables {} at {now}", generation.id, ruleset.last_table_handle());
+    let _ =
+        writeln!(out, "{MARK}generation {} tables {} at {now}", generation.id, ruleset.last_table_handle());
     for table in &generation.tables {
         let family = family_name(table.family);
         let _ = writeln!(out, "{MARK}table {family} {} {} {}", table.name, table.handle, table.last_handle);

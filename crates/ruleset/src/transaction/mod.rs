@@ -103,10 +103,10 @@ impl Ruleset {
     /// A ruleset that goes on from a generation as it is: nothing of it is checked. `last_table_handle` is the last one
     /// that was given away, if that table is gone.
     pub fn resume(generation: Generation, last_table_handle: u64) -> Self {
-        let table_handle = generation.tables.iter().map(|t| t.handle).max().unwrap_or(0).max(last_table_handle);
+        let table_handle =
+            generation.tables.iter().map(|t| t.handle).max().unwrap_or(0).max(last_table_handle);
         let chains = generation.tables.iter().flat_map(|t| &t.chains);
-        let registered =
-            chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().unwrap_or(0);
+        let registered = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().unwrap_or(0);
         Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
     }
 
