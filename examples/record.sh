@@ -77,12 +77,21 @@ inside $router nft -f rules.nft
 # Services.
 mkdir "$work/www"
 head -c 60000 /dev/urandom | base64 > "$work/www/file"
-(cd "$work/www" && exec ip netns exec $server python3 -m http.server --bind :: 80 >/dev/null 2>&1) &
+# Without the look-up of its own name that http.server makes.
+serve_http() { # NAMESPACE ADDRESS PORT
+	inside "$1" python3 -c '
+import http.server, socket, sys
+socket.getfqdn = lambda name="": name
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+Server((sys.argv[1], int(sys.argv[2])), http.server.SimpleHTTPRequestHandler).serve_forever()' "$2" "$3" >/dev/null 2>&1
+}
+(cd "$work/www" && serve_http $server :: 80) &
 inside $server dnsmasq --no-daemon --conf-file=/dev/null --no-resolv --no-hosts --bind-interfaces --interface=eth0 \
 	--address=/example.net/198.19.128.5 --address=/example.net/2001:db8:ff00::5 \
 	--txt-record=big.example.net,"$(head -c 180 /dev/zero | tr '\0' x)" >/dev/null 2>&1 &
 inside $server iperf3 -s >/dev/null 2>&1 &
-inside $client python3 -m http.server --bind 198.18.0.10 8080 >/dev/null 2>&1 &
+serve_http $client 198.18.0.10 8080 &
 sleep 1
 
 try() { timeout 10 "$@" >/dev/null 2>&1 || true; }
@@ -90,16 +99,16 @@ talk() { try ip netns exec $client "$@"; }
 visit() { try ip netns exec $visitor "$@"; }
 serve() { try ip netns exec $server "$@"; }
 
-talk ping -c 3 -i 0.2 198.18.0.1
-talk ping -c 3 -i 0.2 198.19.0.2
-talk ping -c 3 -i 0.2 2001:db8:2::2
-talk ping -c 2 -i 0.2 -s 1460 -M do 198.19.0.2                # 1488 bytes: fits
-talk ping -c 1 -W 1 -s 1472 -M do 198.19.0.2                  # 1500 bytes: the router says that it does not
-talk ping -c 2 -i 0.2 -s 1472 -M dont 198.19.128.5            # and fragments this
-talk ping -c 2 -i 0.2 -W 1 -s 4000 -M dont 198.19.128.5       # the sender fragments
-talk ping -c 2 -i 0.2 -W 1 -s 1452 2001:db8:ff00::5           # packet too big, then fragments
-talk ping -c 1 -W 1 -t 1 198.19.0.2                           # time exceeded
-talk ping -c 1 -W 1 -t 1 2001:db8:2::2
+talk ping -n -c 3 -i 0.2 198.18.0.1
+talk ping -n -c 3 -i 0.2 198.19.0.2
+talk ping -n -c 3 -i 0.2 2001:db8:2::2
+talk ping -n -c 2 -i 0.2 -s 1460 -M do 198.19.0.2                # 1488 bytes: fits
+talk ping -n -c 1 -W 1 -s 1472 -M do 198.19.0.2                  # 1500 bytes: the router says that it does not
+talk ping -n -c 2 -i 0.2 -s 1472 -M dont 198.19.128.5            # and fragments this
+talk ping -n -c 2 -i 0.2 -W 1 -s 4000 -M dont 198.19.128.5       # the sender fragments
+talk ping -n -c 2 -i 0.2 -W 1 -s 1452 2001:db8:ff00::5           # packet too big, then fragments
+talk ping -n -c 1 -W 1 -t 1 198.19.0.2                           # time exceeded
+talk ping -n -c 1 -W 1 -t 1 2001:db8:2::2
 for name in www.example.net mail.example.net; do
 	talk dig +tries=1 +time=2 @198.19.0.2 $name A
 	talk dig +tries=1 +time=2 @2001:db8:2::2 $name AAAA
@@ -117,14 +126,14 @@ talk iperf3 -c 198.19.0.2 -n 120K -b 2M -R
 talk iperf3 -c 2001:db8:2::2 -n 60K -b 2M -R
 talk iperf3 -c 198.19.0.2 -u -b 500K -t 1 -l 1000
 talk iperf3 -c 2001:db8:2::2 -u -b 300K -t 1 -l 1000 -R
-talk ping -c 12 -i 0.02 198.18.0.1                            # more than the limit for echo requests
+talk ping -n -c 12 -i 0.02 198.18.0.1                            # more than the limit for echo requests
 talk curl -s -m 2 telnet://198.19.0.2:23                      # reset by the router
 talk dig +tries=1 +time=1 -p 161 @198.19.0.2 x                # unreachable from the router
 talk curl -s -m 2 http://198.18.64.1/                         # no such network
 serve curl -s -m 2 http://198.18.0.10:8080/                   # from outside: dropped
 serve curl -s -m 1 http://198.19.0.1:22/
 ip -n $client addr add 198.18.200.9/32 dev lo
-talk ping -c 2 -i 0.2 -W 1 -I 198.18.200.9 198.19.0.2          # a source that the router has no way back to
+talk ping -n -c 2 -i 0.2 -W 1 -I 198.18.200.9 198.19.0.2          # a source that the router has no way back to
 sleep 0.5
 
 kill "${captures[@]}"

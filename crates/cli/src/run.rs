@@ -4,6 +4,7 @@ mod options;
 mod output;
 mod rules;
 mod summary;
+mod trace;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -21,6 +22,7 @@ use options::{Engine, Options, Source, Wanted};
 use output::Output;
 use rules::NetNames;
 use summary::{Input, Summary};
+use trace::Tracer;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -76,6 +78,7 @@ fn run(options: &Options) -> Result<bool, String> {
         inputs.push(Input::new(name));
         captures.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
     }
+    let net = Arc::new(net);
     let mut output = match &options.write_dir {
         Some(directory) => {
             let read: Vec<PathBuf> = options.reads.iter().map(|r| r.file.clone()).collect();
@@ -85,22 +88,23 @@ fn run(options: &Options) -> Result<bool, String> {
     };
 
     // The ruleset is loaded when the first frame comes.
-    let net = Arc::new(net);
     let mut merge = Merge::new(captures);
     let start = merge.next_time().unwrap_or(0);
     let names = NetNames::new(&net);
     let ruleset = rules::load(&options.rules, &names, start)?;
+    output.trace_by(Tracer::new(&ruleset.generation(), &names, start));
     let linked =
         Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
     let mut path = Dataplane::new(net.clone(), Settings::default());
     path.set_rules(Arc::new(linked));
     path.trace_all(options.trace);
     let started = Instant::now();
-    let (whole, end) = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output)?;
+    let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
     let elapsed = started.elapsed();
     output.finish()?;
+    let (whole, end) = pumped?;
 
-    print(&rules::list(&ruleset.generation(), &names, end, options.json)?)?;
+    print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
     let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use penstock_io::{CaptureWriter, LinkType};
@@ -9,6 +10,8 @@ use penstock_lang::print::listing::family_name;
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
+
+use super::trace::Tracer;
 
 /// A device that frames leave by.
 pub struct Device {
@@ -24,7 +27,7 @@ pub struct Device {
 type DropKey = (DropReason, usize, usize, Option<u64>);
 
 /// Takes what the path gives out.
-pub struct Output {
+pub struct Output<'n> {
     /// By index of the link.
     devices: Vec<Option<Device>>,
     host: Option<CaptureWriter<File>>,
@@ -32,15 +35,18 @@ pub struct Output {
     pub delivered: u64,
     /// ARP messages delivered to the host.
     pub arp: u64,
-    /// Records of `log` statements.
-    pub logged: u64,
     drops: HashMap<DropKey, (String, u64)>,
+    /// By chain and rule, told apart as drops are.
+    logs: HashMap<(usize, u64), (String, u64)>,
+    tracer: Option<Tracer<'n>>,
+    /// Trace lines that are still to be printed.
+    lines: String,
     error: Option<String>,
 }
 
-impl Output {
+impl<'n> Output<'n> {
     /// Only counts.
-    pub fn counting(net: &Network) -> Output {
+    pub fn counting(net: &Network) -> Self {
         let mut devices = Vec::new();
         devices.resize_with(net.last_index() as usize + 1, || None);
         for link in net.links() {
@@ -49,11 +55,21 @@ impl Output {
                     Some(Device { name: link.name.to_string(), frames: 0, writer: None });
             }
         }
-        Output { devices, host: None, delivered: 0, arp: 0, logged: 0, drops: HashMap::new(), error: None }
+        Output {
+            devices,
+            host: None,
+            delivered: 0,
+            arp: 0,
+            drops: HashMap::new(),
+            logs: HashMap::new(),
+            tracer: None,
+            lines: String::new(),
+            error: None,
+        }
     }
 
     /// Writes captures to a directory, which is made if need be. None of the files may be one that is read.
-    pub fn to(directory: &Path, net: &Network, read: &[PathBuf]) -> Result<Output, String> {
+    pub fn to(directory: &Path, net: &Network, read: &[PathBuf]) -> Result<Self, String> {
         let read: Vec<PathBuf> = read.iter().filter_map(|f| f.canonicalize().ok()).collect();
         std::fs::create_dir_all(directory).map_err(|e| format!("Error: {}: {e}", directory.display()))?;
         let create = |name: &str, link| {
@@ -76,6 +92,18 @@ impl Output {
         self.devices.iter().flatten()
     }
 
+    /// Prints traces with what this tracer knows.
+    pub fn trace_by(&mut self, tracer: Tracer<'n>) {
+        self.tracer = Some(tracer);
+    }
+
+    /// Records of `log` statements by prefix, the most frequent first.
+    pub fn logs(&self) -> Vec<(&str, u64)> {
+        let mut logs: Vec<_> = self.logs.values().map(|(text, n)| (text.as_str(), *n)).collect();
+        logs.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        logs
+    }
+
     /// Why and where packets ended, and how many, the most frequent first.
     pub fn drops(&self) -> Vec<(&str, u64)> {
         let mut drops: Vec<_> = self.drops.values().map(|(text, n)| (text.as_str(), *n)).collect();
@@ -90,6 +118,7 @@ impl Output {
 
     /// Writes what is still buffered.
     pub fn finish(&mut self) -> Result<(), String> {
+        self.print_lines();
         let hosts = self.host.take().map(|w| ("host", w));
         let devices =
             self.devices.iter_mut().flatten().filter_map(|d| Some((d.name.as_str(), d.writer.take()?)));
@@ -100,7 +129,15 @@ impl Output {
     }
 }
 
-impl Sink for Output {
+impl Output<'_> {
+    fn print_lines(&mut self) {
+        // Whoever closed standard error does not want them.
+        let _ = std::io::stderr().write_all(self.lines.as_bytes());
+        self.lines.clear();
+    }
+}
+
+impl Sink for Output<'_> {
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
         let Some(Some(device)) = self.devices.get_mut(device.index as usize) else { return };
         device.frames += 1;
@@ -133,11 +170,22 @@ impl Sink for Output {
         self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += 1;
     }
 
-    fn log(&mut self, _record: &LogRecord<'_>, _packet: &Packet) {
-        self.logged += 1;
+    fn log(&mut self, record: &LogRecord<'_>, _packet: &Packet) {
+        let prefix = record.log.prefix.as_deref().unwrap_or_default();
+        let key = (record.place.chain.as_ptr() as usize, record.place.rule.unwrap_or(0));
+        self.logs.entry(key).or_insert_with(|| (format!("log prefix \"{prefix}\""), 0)).1 += 1;
     }
 
-    fn trace(&mut self, _record: &TraceRecord<'_>, _packet: &Packet) {}
+    fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
+        /// Bytes of lines that are printed together.
+        const TOGETHER: usize = 32 << 10;
+        if let Some(tracer) = &self.tracer {
+            tracer.line(record, packet, &mut self.lines);
+        }
+        if self.lines.len() > TOGETHER {
+            self.print_lines();
+        }
+    }
 }
 
 /// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.

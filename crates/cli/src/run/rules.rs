@@ -7,6 +7,7 @@ use penstock_lang::ast::cmd::CmdKind;
 use penstock_lang::datatype::Format;
 use penstock_lang::diag::{Diagnostic, Diagnostics};
 use penstock_lang::eval::{Context, evaluate, expand};
+use penstock_lang::json;
 use penstock_lang::lower::lower;
 use penstock_lang::names::Names;
 use penstock_lang::parse::parse;
@@ -68,25 +69,25 @@ pub fn load(file: &Path, names: &dyn Names, now: u64) -> Result<Ruleset, String>
 }
 
 fn changes_rules(kind: &CmdKind) -> bool {
-    match kind {
+    matches!(
+        kind,
         CmdKind::Add(_)
-        | CmdKind::Create(_)
-        | CmdKind::Insert(_)
-        | CmdKind::Replace(_)
-        | CmdKind::Delete { .. }
-        | CmdKind::Flush(_)
-        | CmdKind::Rename { .. } => true,
-        _ => false,
-    }
+            | CmdKind::Create(_)
+            | CmdKind::Insert(_)
+            | CmdKind::Replace(_)
+            | CmdKind::Delete { .. }
+            | CmdKind::Flush(_)
+            | CmdKind::Rename { .. }
+    )
 }
 
 /// The ruleset at a time as `nft list ruleset` prints it, or `nft -j list ruleset`.
-pub fn list(generation: &Generation, names: &dyn Names, now: u64, json: bool) -> Result<String, String> {
-    if json {
-        return Err("Error: listing in JSON is not there yet".into());
-    }
+pub fn list(generation: &Generation, names: &dyn Names, now: u64, json: bool) -> String {
     let listing = Listing { generation, format: Format::default(), names, now };
-    Ok(listing.ruleset(None))
+    if json {
+        return format!("{}\n", json::to_text(&json::ruleset(&listing, None)));
+    }
+    listing.ruleset(None)
 }
 
 /// Names of a network's devices, and of everything else those of the system.

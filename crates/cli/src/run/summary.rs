@@ -40,7 +40,7 @@ pub struct Summary<'a> {
     /// Captures in the order of the command line.
     pub inputs: &'a [Input],
     /// What came out.
-    pub output: &'a Output,
+    pub output: &'a Output<'a>,
     /// What the path counted.
     pub counters: &'a Counters,
     /// From the first frame to the last.
@@ -73,8 +73,12 @@ impl fmt::Display for Summary<'_> {
         if self.counters.taken != 0 {
             line(f, "taken over", self.counters.taken)?;
         }
-        if self.output.logged != 0 {
-            line(f, "logged", self.output.logged)?;
+        let logs = self.output.logs();
+        if !logs.is_empty() {
+            line(f, "logged", logs.iter().map(|(_, n)| n).sum())?;
+            for (text, count) in logs {
+                part(f, text, count)?;
+            }
         }
         if cut != 0 {
             writeln!(f, "note: {cut} frames are not whole in their capture")?;

@@ -1,6 +1,7 @@
 //! Lines of `nft monitor trace`.
 
-use penstock_program::Verdict;
+use std::fmt::Display;
+
 use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
 
@@ -55,28 +56,15 @@ fn start(place: &Place<'_>) -> String {
     format!("trace id {:08x} {} {} {} ", place.id, family_name(place.family), place.table, place.chain)
 }
 
-fn verdict_text(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Drop => "drop".into(),
-        Verdict::Accept => "accept".into(),
-        Verdict::Queue => "queue".into(),
-        Verdict::Continue => "continue".into(),
-        Verdict::Break => "break".into(),
-        Verdict::Jump(chain) => format!("jump {chain}"),
-        Verdict::Goto(chain) => format!("goto {chain}"),
-        Verdict::Return => "return".into(),
-    }
-}
-
 /// A rule that was reached to its end, or that decided. `rule` is its text
-/// ([`Listing::rule`](super::Listing::rule)).
-pub fn rule_line(place: &Place<'_>, rule: &str, verdict: &Verdict) -> String {
-    format!("{}rule {rule} (verdict {})", start(place), verdict_text(verdict))
+/// ([`Listing::rule`](super::Listing::rule)); the verdict is as nft writes it: `accept`, `jump sub`, `stolen`.
+pub fn rule_line(place: &Place<'_>, rule: &str, verdict: impl Display) -> String {
+    format!("{}rule {rule} (verdict {verdict})", start(place))
 }
 
 /// The end of a regular chain. The mark is shown where it is not 0.
-pub fn verdict_line(place: &Place<'_>, verdict: &Verdict, mark: u32) -> String {
-    let mut line = format!("{}verdict {} ", start(place), verdict_text(verdict));
+pub fn verdict_line(place: &Place<'_>, verdict: impl Display, mark: u32) -> String {
+    let mut line = format!("{}verdict {verdict} ", start(place));
     push_mark(&mut line, mark);
     line
 }
