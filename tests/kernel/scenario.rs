@@ -32,7 +32,7 @@ impl Scenario {
             net: net.into(),
             rules: rules.into(),
             frames: vec![],
-            at_once: rules.contains("limit"),
+            at_once: rules.contains("limit rate") || rules.contains("limit name"),
         }
     }
 

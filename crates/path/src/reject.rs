@@ -195,7 +195,8 @@ impl<S: Sink> Worker<'_, S> {
     fn unreachable_ok6(&self, network: &[u8]) -> bool {
         let Some(h) = ipv6::Header::new(network) else { return false };
         let Some((proto, offset)) = transport6(network) else { return false };
-        let payload = network.get(offset..).unwrap_or(&[]);
+        // Where nothing follows the headers, nothing is answered.
+        let Some(payload) = network.get(offset..).filter(|p| !p.is_empty()) else { return false };
         checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
     }
 
