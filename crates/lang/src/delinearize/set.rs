@@ -45,19 +45,26 @@ impl<'a> Delinearizer<'a> {
 
     /// All elements of a set that have not expired, in the order they are listed.
     pub fn elements(&self, set: &Set) -> Vec<Expr> {
-        let Some(key) = self.key_type(set) else { return Vec::new() };
+        let mut elements = Vec::with_capacity(set.elements.len());
+        self.each_element(set, &mut |element| elements.push(element));
+        elements
+    }
+
+    /// The same one by one: large sets need no second copy.
+    pub fn each_element(&self, set: &Set, take: &mut dyn FnMut(Expr)) {
+        let Some(key) = self.key_type(set) else { return };
         let data = self.data_type(set);
+        let data = data.as_ref();
         let alive = set.elements.iter().filter(|e| e.is_alive(self.now));
-        let convert = |e: &Element<ElementValue>| self.element_expr(set, &key, data.as_ref(), e);
         if set.description.interval && matches!(key.fields.as_ref(), [field] if field.dtype.is_string()) {
-            return alive.flat_map(|e| self.text_elements(set, &key, data.as_ref(), e)).collect();
+            alive.flat_map(|e| self.text_elements(set, &key, data, e)).for_each(take);
+        } else if listed_in_key_order(set, &key) {
+            alive.for_each(|e| take(self.element_expr(set, &key, data, e)));
+        } else {
+            let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, &e.key), e)).collect();
+            keyed.sort_by(|a, b| a.0.cmp(&b.0));
+            keyed.into_iter().for_each(|(_, e)| take(self.element_expr(set, &key, data, e)));
         }
-        if listed_in_key_order(set, &key) {
-            return alive.map(convert).collect();
-        }
-        let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, &e.key), e)).collect();
-        keyed.sort_by(|a, b| a.0.cmp(&b.0));
-        keyed.into_iter().map(|(_, e)| convert(e)).collect()
     }
 
     /// One element of a set.

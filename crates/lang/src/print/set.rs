@@ -118,9 +118,24 @@ impl Printer<'_> {
             self.write(format_args!("\t\tcomment \"{comment}\"\n"));
         }
         if !self.format.terse {
+            let key = delinearizer.key_type(set).map(|k| k.dtype).unwrap_or_default();
+            let per_line = elements_per_line(&key);
+            let mut count = 0;
+            let mut one = |element: &Expr| {
+                self.push(match count {
+                    0 => "\t\telements = { ",
+                    n if n % per_line == 0 => NEXT_LINE,
+                    _ => SAME_LINE,
+                });
+                count += 1;
+                self.expr(element);
+            };
             match elements {
-                Some(elements) => self.elements(delinearizer, set, elements),
-                None => self.elements(delinearizer, set, &delinearizer.elements(set)),
+                Some(elements) => elements.iter().for_each(&mut one),
+                None => delinearizer.each_element(set, &mut |element| one(&element)),
+            }
+            if count > 0 {
+                self.push(" }\n");
             }
         }
         self.push("\t}\n");
@@ -145,22 +160,6 @@ impl Printer<'_> {
                 self.write(format_args!(" : {interval}{name}"));
             }
         }
-    }
-
-    fn elements(&mut self, delinearizer: &Delinearizer<'_>, set: &Set, elements: &[Expr]) {
-        if elements.is_empty() {
-            return;
-        }
-        let key = delinearizer.key_type(set).map(|k| k.dtype).unwrap_or_default();
-        let per_line = elements_per_line(&key);
-        self.push("\t\telements = { ");
-        for (i, element) in elements.iter().enumerate() {
-            if i > 0 {
-                self.push(if i % per_line == 0 { NEXT_LINE } else { SAME_LINE });
-            }
-            self.expr(element);
-        }
-        self.push(" }\n");
     }
 }
 
