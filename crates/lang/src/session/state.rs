@@ -22,8 +22,8 @@ const MARK: &str = "#: ";
 /// The text for a ruleset at time `now`, in nanoseconds since the epoch.
 pub fn save(ruleset: &Ruleset, names: &dyn Names, now: u64) -> String {
     let generation = ruleset.generation();
-    let format =
-        Format { numeric_symbols: true, numeric_priority: true, numeric_protocol: true, ..Format::default() };
+    // Symbols stay: `missing` and 0 are not the same.
+    let format = Format { numeric_priority: true, numeric_protocol: true, ..Format::default() };
     let listing = Listing { generation: &generation, format, names, now };
     let mut out = listing.ruleset(None);
     let _ =
