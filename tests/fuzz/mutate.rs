@@ -1,0 +1,127 @@
+//! Chance: texts and bytes made of others.
+
+use fastrand::Rng;
+
+/// Numbers at which something ends.
+const NUMBERS: [&str; 14] =
+    ["0", "1", "2", "4", "31", "32", "33", "127", "128", "255", "256", "65535", "65536", "4294967295"];
+/// What a text may need where it has something else.
+const MARKS: [&str; 16] =
+    ["{", "}", ";", ",", ":", ".", "-", "/", "!=", "==", "<", "@", "\"", "\n", "*", "$x"];
+
+/// Words, marks and blanks of a text.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut tokens = vec![];
+    let mut start = 0;
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%');
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let kind = if word(c) { 1 } else if c == ' ' { 2 } else { 3 };
+        if before.is_some_and(|b| b != kind || kind == 3) {
+            tokens.push(&text[start..at]);
+            start = at;
+        }
+        before = Some(kind);
+    }
+    tokens.push(&text[start..]);
+    tokens
+}
+
+/// One of the texts with some of its words changed.
+pub fn text(rng: &mut Rng, seeds: &[String]) -> String {
+    let empty = String::new();
+    let any = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).unwrap_or(&empty);
+    let (base, other) = (any(rng), any(rng));
+    let others = tokens(other);
+    let mut tokens: Vec<&str> = tokens(base);
+    for _ in 0..rng.usize(1..5) {
+        let at = rng.usize(..tokens.len().max(1)).min(tokens.len().saturating_sub(1));
+        let foreign = others[rng.usize(..others.len())];
+        match rng.u8(..9) {
+            0 if tokens.len() > 1 => drop(tokens.remove(at)),
+            1 => tokens[at] = foreign,
+            2 => tokens.insert(at, foreign),
+            3 => tokens[at] = NUMBERS[rng.usize(..NUMBERS.len())],
+            4 => tokens[at] = MARKS[rng.usize(..MARKS.len())],
+            5 => {
+                let with = rng.usize(..tokens.len());
+                tokens.swap(at, with);
+            }
+            6 => {
+                let end = (at + rng.usize(..12)).min(tokens.len());
+                let copy: Vec<_> = tokens[at..end].to_vec();
+                tokens.splice(at..at, copy);
+            }
+            7 => {
+                let from = rng.usize(..others.len());
+                let to = (from + rng.usize(..30)).min(others.len());
+                tokens.splice(at..at, others[from..to].iter().copied());
+            }
+            _ => {
+                // A number in the text becomes another.
+                let numbers: Vec<usize> =
+                    (0..tokens.len()).filter(|i| tokens[*i].starts_with(|c: char| c.is_ascii_digit())).collect();
+                if !numbers.is_empty() {
+                    tokens[numbers[rng.usize(..numbers.len())]] = NUMBERS[rng.usize(..NUMBERS.len())];
+                }
+            }
+        }
+    }
+    tokens.concat()
+}
+
+/// Flips, cuts, repeats and overwrites.
+fn change(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    if bytes.is_empty() {
+        bytes.push(rng.u8(..));
+        return;
+    }
+    let at = rng.usize(..bytes.len());
+    match rng.u8(..8) {
+        0 => bytes[at] ^= 1 << rng.u8(..8),
+        1 => bytes[at] = rng.u8(..),
+        2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][rng.usize(..5)],
+        3 => bytes.truncate(at),
+        4 => {
+            let end = (at + rng.usize(..16)).min(bytes.len());
+            bytes.drain(at..end);
+        }
+        5 => {
+            let end = (at + rng.usize(..16)).min(bytes.len());
+            let copy = bytes[at..end].to_vec();
+            bytes.splice(at..at, copy);
+        }
+        6 => {
+            let word = rng.u32(..).to_ne_bytes();
+            let end = (at + rng.usize(1..5)).min(bytes.len());
+            let len = end - at;
+            bytes[at..end].copy_from_slice(&word[..len]);
+        }
+        _ => bytes.insert(at, rng.u8(..)),
+    }
+}
+
+/// One of the seeds, changed.
+pub fn bytes(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = seeds.get(rng.usize(..seeds.len().max(1))).cloned().unwrap_or_default();
+    for _ in 0..rng.usize(1..8) {
+        change(rng, &mut bytes);
+    }
+    bytes
+}
+
+/// Some frames, changed, with lengths that fit again, and the byte that chooses a ruleset.
+pub fn frames(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![rng.u8(..)];
+    for _ in 0..rng.usize(1..6) {
+        let mut frame = seeds.get(rng.usize(..seeds.len().max(1))).cloned().unwrap_or_else(|| vec![0; 4]);
+        for _ in 0..rng.usize(..6) {
+            change(rng, &mut frame);
+        }
+        frame.resize(frame.len().max(4), 0);
+        let len = ((frame.len() - 4) as u16).to_be_bytes();
+        frame[2..4].copy_from_slice(&len);
+        out.extend(frame);
+    }
+    out
+}
