@@ -55,7 +55,24 @@ pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
     Ok(ruleset)
 }
 
-/// The devices of a network, and no other names.
+/// Of `/etc/protocols`.
+const PROTOCOLS: [(&str, u8); 13] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ipv6-icmp", 58),
+    ("icmpv6", 58),
+    ("comp", 108),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// The devices of a network, some protocols, and no other names.
 struct Devices<'a>(&'a Network);
 
 impl Names for Devices<'_> {
@@ -72,24 +89,10 @@ impl Names for Devices<'_> {
         NoNames.service_name(port, protocol)
     }
     fn protocol_number(&self, name: &str) -> Option<u8> {
-        match name {
-            "icmp" => Some(1),
-            "igmp" => Some(2),
-            "tcp" => Some(6),
-            "udp" => Some(17),
-            "dccp" => Some(33),
-            "gre" => Some(47),
-            "esp" => Some(50),
-            "ah" => Some(51),
-            "icmpv6" | "ipv6-icmp" => Some(58),
-            "comp" => Some(108),
-            "sctp" => Some(132),
-            "udplite" => Some(136),
-            _ => None,
-        }
+        PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, number)| *number)
     }
     fn protocol_name(&self, number: u8) -> Option<String> {
-        NoNames.protocol_name(number)
+        PROTOCOLS.iter().find(|(_, n)| *n == number).map(|(name, _)| name.to_string())
     }
     fn user_id(&self, name: &str) -> Option<u32> {
         NoNames.user_id(name)
@@ -118,4 +121,12 @@ impl Names for Devices<'_> {
 pub fn list(ruleset: &Ruleset, net: &Network, now: u64) -> String {
     let names = Devices(net);
     Listing { generation: &ruleset.generation(), format: Format::default(), names: &names, now }.ruleset(None)
+}
+
+/// The programs of all rules, a line for each VM expression.
+#[allow(dead_code)]
+pub fn programs(ruleset: &Ruleset) -> String {
+    let generation = ruleset.generation();
+    let rules = generation.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
+    rules.flat_map(|r| &r.exprs).map(|e| format!("{e}\n")).collect()
 }

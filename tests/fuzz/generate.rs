@@ -180,9 +180,7 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             kind: b.pick(&[LimitType::Packets, LimitType::Bytes]),
             over: b.flag(),
         }),
-        18 => {
-            Expr::Quota(Quota { bytes: b.number().into(), consumed: 0, over: b.flag(), depleted: false })
-        }
+        18 => Expr::Quota(Quota { bytes: b.number().into(), consumed: 0, over: b.flag(), depleted: false }),
         19 => Expr::Last(Last::default()),
         20 => match b.flag() {
             true => Expr::Objref(Objref::Map { sreg: b.register(), set: b.set() }),
@@ -240,10 +238,9 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             code: b.byte(),
         }),
         _ => match b.flag() {
-            true => Expr::Dup(Dup {
-                addr: b.flag().then(|| b.register()),
-                dev: b.flag().then(|| b.register()),
-            }),
+            true => {
+                Expr::Dup(Dup { addr: b.flag().then(|| b.register()), dev: b.flag().then(|| b.register()) })
+            }
             false => Expr::Fwd(Fwd {
                 dev: b.register(),
                 addr: b.flag().then(|| b.register()),

@@ -61,11 +61,11 @@ fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(
         current.store(seed, Relaxed);
         since.store(begun.elapsed().as_millis() as u64 + 1, Relaxed);
         if catch_unwind(AssertUnwindSafe(|| target(input))).is_err() {
-            panic!(
-                "{name} fails: PENSTOCK_SEED={seed}, input {:?}, as text:\n{}",
-                input,
-                String::from_utf8_lossy(input)
-            );
+            let shown = match std::str::from_utf8(input) {
+                Ok(text) => text.to_string(),
+                Err(_) => input.iter().map(|b| format!("{b:02x}")).collect(),
+            };
+            panic!("{name} fails: PENSTOCK_SEED={seed}, input:\n{shown}");
         }
     };
     for (i, seed) in seeds.iter().enumerate() {
@@ -115,4 +115,31 @@ fn no_network_file_panics() {
 fn no_program_panics() {
     let seeds: Vec<Vec<u8>> = (0..20).map(|i| seeds::programs(&mut Rng::with_seed(i))).collect();
     fuzz("program", targets::program, &seeds, seeds::programs);
+}
+
+/// What is refused at once shows nothing.
+#[test]
+fn seeds_are_accepted() {
+    let net = targets::net();
+    for text in seeds::rulesets() {
+        if let Err(e) = language::load(text, &net, 0) {
+            panic!("{e}\n{text}");
+        }
+    }
+    let all = seeds::all_rules().matches("\ttype filter hook").count();
+    assert!(all + 20 > seeds::rulesets().len(), "{all} chains of {} rulesets", seeds::rulesets().len());
+    for text in seeds::configs() {
+        if let Err(e) = penstock_net::Network::from_batch("seed", &String::from_utf8_lossy(&text)) {
+            panic!("{e}");
+        }
+    }
+    let mut rng = Rng::with_seed(1);
+    let accepted = |n: &usize| {
+        language::load(&mutate::text(&mut Rng::with_seed(*n as u64), seeds::rulesets()), &net, 0).is_ok()
+    };
+    let texts = (0..400).filter(accepted).count();
+    println!(
+        "of 400 changed rulesets {texts} are accepted; {} bytes of program",
+        seeds::programs(&mut rng).len()
+    );
 }

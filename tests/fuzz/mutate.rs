@@ -16,7 +16,13 @@ fn tokens(text: &str) -> Vec<&str> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%');
     let mut before = None;
     for (at, c) in text.char_indices() {
-        let kind = if word(c) { 1 } else if c == ' ' { 2 } else { 3 };
+        let kind = if word(c) {
+            1
+        } else if c == ' ' {
+            2
+        } else {
+            3
+        };
         if before.is_some_and(|b| b != kind || kind == 3) {
             tokens.push(&text[start..at]);
             start = at;
@@ -59,8 +65,9 @@ pub fn text(rng: &mut Rng, seeds: &[String]) -> String {
             }
             _ => {
                 // A number in the text becomes another.
-                let numbers: Vec<usize> =
-                    (0..tokens.len()).filter(|i| tokens[*i].starts_with(|c: char| c.is_ascii_digit())).collect();
+                let numbers: Vec<usize> = (0..tokens.len())
+                    .filter(|i| tokens[*i].starts_with(|c: char| c.is_ascii_digit()))
+                    .collect();
                 if !numbers.is_empty() {
                     tokens[numbers[rng.usize(..numbers.len())]] = NUMBERS[rng.usize(..NUMBERS.len())];
                 }

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use penstock_io::{CaptureWriter, LinkType};
 
 use crate::format::{self, Kind, Test};
-use crate::targets::{NET, net};
 use crate::language;
+use crate::targets::{NET, net};
 
 /// The project's directory: this file is compiled in the test of a crate and in the fuzzing workspace.
 fn project() -> PathBuf {
