@@ -33,14 +33,49 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// One of the texts with some of its words changed.
+/// One of the texts with lines of others among its own, or some of its words changed, or both.
 pub fn text(rng: &mut Rng, seeds: &[String]) -> String {
+    let text = match rng.u8(..3) {
+        0 => return words(rng, seeds, None),
+        _ => lines(rng, seeds),
+    };
+    if rng.bool() { text } else { words(rng, seeds, Some(&text)) }
+}
+
+/// One of the texts with lines of others behind or in place of lines that are indented as much.
+fn lines(rng: &mut Rng, seeds: &[String]) -> String {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let any = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).map_or("", |s| s.as_str());
+    let mut lines: Vec<&str> = any(rng).lines().collect();
+    for _ in 0..rng.usize(1..4) {
+        // What opens a block or says where a chain hooks in is there already.
+        let useful = |l: &&str| {
+            depth(l) > 0 && !l.ends_with('{') && !l.contains("type filter hook") && l.trim() != "}"
+        };
+        let others: Vec<&str> = any(rng).lines().filter(useful).collect();
+        if others.is_empty() || lines.is_empty() {
+            continue;
+        }
+        let line = others[rng.usize(..others.len())];
+        let places: Vec<usize> = (0..lines.len()).filter(|i| depth(lines[*i]) == depth(line)).collect();
+        let Some(at) = places.get(rng.usize(..places.len().max(1))) else { continue };
+        match rng.u8(..4) {
+            0 => lines[*at] = line,
+            _ => lines.insert(at + 1, line),
+        }
+    }
+    lines.join("\n")
+}
+
+/// A text with some of its words changed.
+fn words(rng: &mut Rng, seeds: &[String], base: Option<&str>) -> String {
     let empty = String::new();
     let any = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).unwrap_or(&empty);
-    let (base, other) = (any(rng), any(rng));
+    let other = any(rng);
+    let base = base.unwrap_or_else(|| any(rng));
     let others = tokens(other);
     let mut tokens: Vec<&str> = tokens(base);
-    for _ in 0..rng.usize(1..5) {
+    for _ in 0..rng.usize(1..4) {
         let at = rng.usize(..tokens.len().max(1)).min(tokens.len().saturating_sub(1));
         let foreign = others[rng.usize(..others.len())];
         match rng.u8(..9) {
