@@ -57,6 +57,16 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 for expr in &rule.exprs {
                     let _ = writeln!(out, "  {}", shown(&expr.to_string()));
                 }
+                if !rule.userdata.is_empty() {
+                    out.push_str("  userdata = { ");
+                    for &byte in &*rule.userdata {
+                        match byte {
+                            b' '..=b'~' => out.push(byte as char),
+                            _ => _ = write!(out, "\\x{byte:02x}"),
+                        }
+                    }
+                    out.push_str(" }\n");
+                }
                 out.push('\n');
             }
             _ => {}

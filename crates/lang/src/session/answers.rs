@@ -79,10 +79,10 @@ impl Session<'_> {
     }
 
     fn describe(&self, expr: &Expr) -> String {
-        if let ExprKind::Symbol { text, .. } = &expr.kind {
-            if let Some(dtype) = DataType::from_name(text) {
-                return describe_type(dtype, self.names);
-            }
+        if let ExprKind::Symbol { text, .. } = &expr.kind
+            && let Some(dtype) = DataType::from_name(text)
+        {
+            return describe_type(dtype, self.names);
         }
         describe_expr(expr, self.names)
     }

@@ -290,3 +290,87 @@ fn a_kept_ruleset_comes_back_with_its_handles() {
     }
     assert_eq!(state::save(&again, &Machine, NOW), state::save(&ruleset, &Machine, NOW));
 }
+
+/// Rules that show every statement and expression.
+const RULES: &str = include_str!("../parse/tests/rules.txt");
+
+/// A table in which most of [`RULES`] can stand.
+const AROUND: &str = "table inet t {
+	counter c { }; counter http { }; counter https { }
+	limit l { rate 1/second; }
+	quota q { 10 mbytes; }
+	synproxy s { mss 1460; wscale 7; }
+	ct helper ftp { type \"ftp\" protocol tcp; }
+	ct timeout t { protocol tcp; policy = { established : 100 }; }
+	ct expectation e { protocol tcp; dport 5; timeout 1m; size 5; l3proto ip; }
+	set s { type ipv4_addr; flags dynamic,timeout; }
+	map v { type inet_service : verdict; }
+	chain other { }
+	chain c { }
+}
+";
+
+#[test]
+fn what_is_listed_is_read_as_the_same() {
+    let mut taken = 0;
+    let mut different = Vec::new();
+    for line in RULES.lines() {
+        let mut ruleset = Ruleset::default();
+        good(AROUND, &mut ruleset);
+        if !nft(Options::default(), &format!("add rule inet t c {line}"), &mut ruleset).ok {
+            continue;
+        }
+        taken += 1;
+        let listing = good("list ruleset", &mut ruleset);
+        let mut again = Ruleset::default();
+        let outcome = nft(Options::default(), &listing, &mut again);
+        let second = good("list ruleset", &mut again);
+        if !outcome.ok || second != listing {
+            let changed = listing.lines().filter(|l| !second.lines().any(|s| s == *l));
+            let changed: Vec<&str> = changed.collect();
+            different.push(format!("{line}\n{}{}", outcome.stderr, changed.join("\n")));
+        }
+    }
+    assert!(taken > 100, "{taken}");
+    assert!(different.is_empty(), "{}", different.join("\n\n"));
+}
+
+/// Good texts with words cut out, doubled and swapped, in a table that knows what they name.
+#[test]
+fn no_text_does_harm() {
+    const COMMANDS: &str = include_str!("../parse/tests/commands.txt");
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut texts: Vec<String> = RULES.lines().map(|l| format!("add rule inet t c {l}")).collect();
+    texts.extend(COMMANDS.split("%%\n").map(str::to_owned));
+    let all = texts.join(" ");
+    let words: Vec<&str> = all.split_inclusive([' ', '\n']).collect();
+    let mut base = Ruleset::default();
+    good(AROUND, &mut base);
+    let mut debug = Options::default();
+    debug.debug.netlink = true;
+    for _ in 0..2000 {
+        let text = &texts[rng.usize(..texts.len())];
+        let mut parts: Vec<&str> = text.split_inclusive(' ').collect();
+        for _ in 0..rng.usize(0..4) {
+            let at = rng.usize(..parts.len());
+            match rng.u8(..4) {
+                0 if parts.len() > 1 => _ = parts.swap_remove(at),
+                1 => parts.insert(at, parts[rng.usize(..parts.len())]),
+                2 => parts.truncate(at + 1),
+                _ => parts[at] = words[rng.usize(..words.len())],
+            }
+        }
+        let text = parts.concat();
+        println!("{text}");
+        let mut ruleset = base.clone();
+        let outcome = nft(debug.clone(), &text, &mut ruleset);
+        if outcome.ok {
+            let mut format = Options::default();
+            format.format.handles = true;
+            nft(format, "list ruleset", &mut ruleset);
+            nft(Options { json: true, ..Options::default() }, "list ruleset", &mut ruleset);
+        }
+    }
+}
