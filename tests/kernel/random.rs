@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::frame::{Frame, ethernet};
+use crate::frame::{Frame, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, SYN_OPTIONS, WAN};
 use crate::scenario::Scenario;
 
@@ -93,6 +93,18 @@ struct Field {
     l3: L3,
     l4: L4,
     values: Values,
+}
+
+impl Field {
+    /// Whether its type has a name: nft 1.0.6 cannot list concatenations and maps of others.
+    fn has_type(&self) -> bool {
+        let address =
+            matches!(self.values, Values::Near4 | Values::Far4 | Values::Near6 | Values::Far6 | Values::Mac);
+        let named =
+            ["th sport", "th dport", "meta mark", "meta l4proto", "ip protocol", "icmp type", "icmpv6 type"];
+        let port = self.text.ends_with(" sport") || self.text.ends_with(" dport");
+        address || port || named.contains(&self.text)
+    }
 }
 
 const fn field(text: &'static str, l3: L3, l4: L4, values: Values) -> Field {
@@ -294,8 +306,24 @@ impl Generator {
         if family != "arp" && self.one_in(5) {
             parts.push(self.special(family, hook, l3, l4));
         }
+        if l3 != L3::Arp && self.one_in(8) {
+            let (a, b) = (self.choose(hook, l3, l4, &mut used), self.choose(hook, l3, l4, &mut used));
+            if let (Some(a), Some(b)) = (a, b)
+                && a.has_type()
+                && b.has_type()
+            {
+                parts.push(self.concatenation(a, b));
+            }
+        }
         if self.one_in(12) {
             parts.push(self.stateful());
+        }
+        if l3 != L3::Arp
+            && self.one_in(12)
+            && let Some(f) = self.choose(hook, l3, l4, &mut used)
+            && f.has_type()
+        {
+            parts.push(self.marking(f));
         }
         if l3 != L3::Arp && self.one_in(4) {
             parts.extend(self.change(family, hook, l3, l4));
@@ -575,6 +603,45 @@ impl Generator {
         }
     }
 
+    /// Two fields at once, in an anonymous set or a named one; with ranges now and then.
+    fn concatenation(&mut self, a: &Field, b: &Field) -> String {
+        let ranges = self.one_in(3);
+        let mut elements = vec![];
+        for _ in 0..self.rng.usize(1..5) {
+            let (mut x, y) = (self.value(a.values), self.value(b.values));
+            if let (true, Values::Of(_), Ok(n)) = (ranges, a.values, x.parse::<u64>()) {
+                x = format!("{n}-{}", n + self.rng.u64(1..3));
+            }
+            elements.push(format!("{x} . {y}"));
+        }
+        elements.sort();
+        elements.dedup();
+        // Ranges must not meet.
+        if ranges {
+            elements.truncate(1);
+        }
+        let (a, b) = (a.text, b.text);
+        let not = self.pick(&["", "", "!= "]);
+        if a.starts_with('@') || b.starts_with('@') || self.rng.bool() {
+            return format!("{a} . {b} {not}{{ {} }}", elements.join(", "));
+        }
+        self.set_count += 1;
+        let name = format!("s{}", self.set_count);
+        let flags = if ranges { "\n\t\tflags interval" } else { "" };
+        let elements = elements.join(", ");
+        self.sets +=
+            &format!("\tset {name} {{\n\t\ttypeof {a} . {b}{flags}\n\t\telements = {{ {elements} }}\n\t}}\n");
+        format!("{a} . {b} {not}@{name}")
+    }
+
+    /// A mark from a map.
+    fn marking(&mut self, f: &Field) -> String {
+        let several = self.several(f.values);
+        let elements: Vec<String> =
+            several.into_iter().map(|v| format!("{v} : {}", self.rng.u32(..4))).collect();
+        format!("meta mark set {} map {{ {} }}", f.text, elements.join(", "))
+    }
+
     fn subchain(&mut self) -> String {
         let i = self.rng.usize(..self.subchains.len());
         self.subchains[i].clone()
@@ -596,6 +663,9 @@ impl Generator {
     /// A frame and the device where it comes in.
     fn frame(&mut self) -> (String, Vec<u8>) {
         self.number += 1;
+        if self.one_in(16) {
+            return self.own();
+        }
         let (device, mut f) = match self.rng.u8(..6) {
             0 => ("wan", ethernet(WAN, GATEWAY)),
             1 => ("dmz", ethernet(DMZ, SERVER)),
@@ -715,6 +785,23 @@ impl Generator {
             _ => self.rng.usize(0..40),
         };
         (device.into(), self.damaged(f.zeros(len)))
+    }
+
+    /// What the host sends: packets, or raw frames.
+    fn own(&mut self) -> (String, Vec<u8>) {
+        let (sport, dport) = (self.port(), self.port());
+        let len = self.rng.usize(0..200);
+        if self.rng.bool() {
+            let f = ethernet(self.pick(&[GATEWAY, [0xff; 6]]), WAN).ip4("198.19.0.1", "198.19.0.2").id(3);
+            return ("host:wan".into(), f.udp(sport, dport).zeros(len).bytes());
+        }
+        let f = match self.rng.u8(..3) {
+            0 => bare().ip4("198.19.0.1", self.pick(&["198.19.0.2", "198.19.77.7"])).id(4),
+            1 => bare().ip4("198.18.5.1", self.pick(&["198.18.5.20", "198.18.200.7"])).id(5),
+            _ => bare().ip6("2001:db8:2::1", "2001:db8:2::2"),
+        };
+        let f = if self.rng.bool() { f.udp(sport, dport) } else { f.tcp(sport, dport) };
+        ("host".into(), f.zeros(len).bytes())
     }
 
     /// Now and then the frame is cut, or a byte of it is wrong: not in an address, so that it stays where routes lead.
