@@ -3,14 +3,10 @@
 use std::net::IpAddr;
 
 use penstock_lang::datatype::Format;
-use penstock_lang::diag::{Diagnostic, Diagnostics};
-use penstock_lang::eval::{Context, evaluate, expand};
-use penstock_lang::lower::lower;
 use penstock_lang::names::{Names, NoNames};
-use penstock_lang::parse::parse;
 use penstock_lang::print::listing::Listing;
-use penstock_lang::scope::Scope;
-use penstock_lang::source::{Files, Inputs, Origin};
+use penstock_lang::session::{Debug, Options, Session};
+use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;
 use penstock_ruleset::Ruleset;
 
@@ -26,33 +22,29 @@ impl Files for Alone {
     }
 }
 
-/// Loads a ruleset; the error is what nft would print.
+/// Loads a ruleset on an empty one; the error is what nft would print.
 pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
-    let mut inputs = Inputs::default();
-    let mut diags = Diagnostics::default();
-    let input = inputs.add(Origin::File { name: "rules".into(), from: None }, text);
-    let commands = parse(&mut inputs, input, &Alone, &[], &mut Scope::default(), &mut diags);
-    let mut ruleset = Ruleset::default();
     let names = Devices(net);
-    let mut context = Context::new(&ruleset.generation(), &names);
-    context.now = now;
-    let mut transaction = ruleset.begin_at(now);
-    for mut command in expand(commands) {
-        if !evaluate(&mut command, &mut context, &mut diags) {
-            continue;
-        }
-        for lowered in lower(&command, &context) {
-            if let Err(e) = transaction.apply(lowered.change) {
-                let message = format!("Could not process rule: {}", e.errno.text());
-                diags.push(Diagnostic::error(lowered.places.loc(&e.blame), message));
-            }
+    let mut ruleset = Ruleset::default();
+    let mut session = Session::new(Options::default(), &Alone, &names);
+    let origin = Origin::File { name: "rules".into(), from: None };
+    let outcome = session.run(origin, text.to_string(), &mut ruleset, now);
+    if outcome.ok { Ok(ruleset) } else { Err(outcome.stderr) }
+}
+
+/// Runs a text with all that can be printed beside: debug text, echo, JSON of everything.
+#[allow(dead_code)]
+pub fn run_loudly(text: &str, net: &Network, now: u64) {
+    let names = Devices(net);
+    for json in [false, true] {
+        let mut ruleset = Ruleset::default();
+        let options = Options { echo: true, json, debug: Debug { netlink: true }, ..Options::default() };
+        let mut session = Session::new(options, &Alone, &names);
+        for text in [text, "list ruleset\nreset counters\n"] {
+            let outcome = session.run(Origin::CommandLine, text.to_string(), &mut ruleset, now);
+            std::hint::black_box(outcome);
         }
     }
-    if diags.has_errors() {
-        return Err(diags.render(&inputs));
-    }
-    ruleset.commit(transaction).map_err(|e| e.errno.text().to_string())?;
-    Ok(ruleset)
 }
 
 /// Of `/etc/protocols`.

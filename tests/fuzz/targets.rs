@@ -72,6 +72,7 @@ const NFT_MISREADS: [&str; 6] = ["@ll,", "@nh,", "@th,", "@ih,", "nexthdr set ",
 pub fn ruleset(data: &[u8]) {
     let text = String::from_utf8_lossy(bounded(data));
     let net = net();
+    language::run_loudly(&text, &net, NOW);
     let Ok(ruleset) = language::load(&text, &net, NOW) else { return };
     let again = |ruleset: &Ruleset| {
         let listing = language::list(ruleset, &net, NOW);
