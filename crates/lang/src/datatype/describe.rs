@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::datatype::DataType;
 use crate::datatype::symbols::{self, Base};
-use crate::datatype::{DataType, Type};
+use crate::keys::{self, KeyInfo};
 use crate::names::Names;
 
 /// The answer for a type name.
@@ -15,38 +16,47 @@ pub fn describe_type(dtype: DataType, names: &dyn Names) -> String {
     out
 }
 
-/// The answer for an expression, evaluated so far that its type is known.
+/// Word for the kind of expression, its type, and its length in bits: what is known before evaluation.
+fn known(expr: &Expr) -> (&'static str, DataType, u32) {
+    let given = (expr.dtype.base(), expr.len);
+    let (kind, (dtype, len)) = match &expr.kind {
+        ExprKind::Symbol { .. } => ("symbol", (DataType::Invalid, 0)),
+        ExprKind::Payload(payload) => {
+            ("payload", payload.field.map_or((DataType::RawInteger, expr.len), |f| (f.dtype, f.len)))
+        }
+        ExprKind::Exthdr(exthdr) => ("exthdr", exthdr.field.map_or(given, |f| (f.dtype, f.len))),
+        ExprKind::Meta { key } => ("meta", row(keys::meta(*key))),
+        ExprKind::Ct { key, .. } => ("ct", row(keys::ct(*key))),
+        ExprKind::Rt { key } => ("rt", row(keys::rt(*key))),
+        ExprKind::Fib { result, .. } => ("fib", row(keys::fib(*result))),
+        ExprKind::Socket { key, .. } => ("socket", row(keys::socket(*key))),
+        ExprKind::Xfrm { key, .. } => ("xfrm", row(keys::xfrm(*key))),
+        ExprKind::Tunnel { key } => ("tunnel", row(keys::tunnel(*key))),
+        ExprKind::Osf { .. } => ("osf", (DataType::String, 128)),
+        ExprKind::Numgen { .. } => ("numgen", (DataType::Integer, 32)),
+        ExprKind::Hash { .. } => ("hash", (DataType::Integer, 32)),
+        ExprKind::Value(_) => ("value", given),
+        _ => ("expression", given),
+    };
+    (kind, dtype, len)
+}
+
+fn row<K>(info: &KeyInfo<K>) -> (DataType, u32) {
+    (info.dtype, info.len)
+}
+
+/// The answer for an expression, as it was parsed.
 pub fn describe_expr(expr: &Expr, names: &dyn Names) -> String {
-    let kind = match &expr.kind {
-        ExprKind::Symbol { .. } => "symbol",
-        ExprKind::Payload(_) => "payload",
-        ExprKind::Exthdr(_) => "exthdr",
-        ExprKind::Meta { .. } => "meta",
-        ExprKind::Ct { .. } => "ct",
-        ExprKind::Rt { .. } => "rt",
-        ExprKind::Fib { .. } => "fib",
-        ExprKind::Socket { .. } => "socket",
-        ExprKind::Osf { .. } => "osf",
-        ExprKind::Xfrm { .. } => "xfrm",
-        ExprKind::Tunnel { .. } => "tunnel",
-        ExprKind::Numgen { .. } => "numgen",
-        ExprKind::Hash { .. } => "hash",
-        ExprKind::Value(_) => "value",
-        _ => "expression",
-    };
+    let (kind, dtype, bits) = known(expr);
     let mut out = String::new();
-    let dtype = match &expr.dtype {
-        Type::Base(dtype) => *dtype,
-        Type::Concat(_) => DataType::Invalid,
-    };
     let _ = write!(out, "{kind} expression, datatype {} ({})", dtype.name(), dtype.description());
+    // nft ends the line only after what follows.
     if dtype == DataType::Invalid {
-        out.push('\n');
         return out;
     }
     // Text is measured in characters.
-    let (count, unit) = if dtype.is_string() { (expr.len / 8, "characters") } else { (expr.len, "bits") };
-    finish(dtype, count, unit, expr.len, &mut out, names);
+    let (count, unit) = if dtype.is_string() { (bits / 8, "characters") } else { (bits, "bits") };
+    finish(dtype, count, unit, bits, &mut out, names);
     out
 }
 

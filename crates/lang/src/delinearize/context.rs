@@ -220,11 +220,9 @@ impl Context {
                     self.link = Some(proto);
                 }
             }
-            MetaKey::NfProto => {
-                if self.start.base == PayloadBase::Link {
-                    let proto = link::INET.upper_by_number(value as u32);
-                    self.network = Some(proto.unwrap_or(&UNKNOWN));
-                }
+            MetaKey::NfProto if self.start.base == PayloadBase::Link => {
+                let proto = link::INET.upper_by_number(value as u32);
+                self.network = Some(proto.unwrap_or(&UNKNOWN));
             }
             MetaKey::L4Proto => {
                 let proto = network::INET_SERVICE.upper_by_number(value as u32);

@@ -10,7 +10,7 @@ use crate::ast::{Cmd, CmdKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
 use crate::diag::most_similar;
-use crate::eval::context::{Base, Expected};
+use crate::eval::context::Base;
 use crate::eval::intervals;
 use crate::eval::{Eval, Result, error};
 use crate::source::Loc;
@@ -150,13 +150,8 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             CmdKind::Rename { to } => self.rename(&target, to),
-            CmdKind::Describe(e) => {
-                self.expected = Expected::default();
-                if let ExprKind::Symbol { .. } = e.kind {
-                    return Ok(());
-                }
-                self.expr(e)
-            }
+            // What is described need not fit anywhere.
+            CmdKind::Describe(_) => Ok(()),
             CmdKind::Monitor { .. } | CmdKind::Import | CmdKind::Export => Ok(()),
         }
     }

@@ -83,7 +83,7 @@ impl<'a> Listing<'a> {
         // `list sets` and the like take a table too.
         let scoped = |text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>)| match (&target.table, table()) {
             (Some(_), None) => Err(Missing::Table),
-            (_, only) => Ok(self.blocks(family, only, text)),
+            (_, only) => Ok(self.blocks(family, only, &|_| true, text)),
         };
         Some(match kind {
             ObjKind::Ruleset => Ok(self.ruleset(family)),
@@ -142,11 +142,20 @@ impl<'a> Listing<'a> {
                 Missing::Name,
                 &target.name,
             ),
-            ObjKind::Objects(kind) => scoped(&|listing, table, printer| {
-                for object in table.objects.iter().filter(|o| object_type(&o.value) == kind) {
-                    printer.object(table.family, object, listing.now);
-                }
-            }),
+            ObjKind::Objects(kind) => match (&target.table, table()) {
+                (Some(_), None) => Err(Missing::Table),
+                // Tables without objects of any kind are left out.
+                (_, only) => Ok(self.blocks(
+                    family,
+                    only,
+                    &|table| !table.objects.is_empty(),
+                    &|listing, table, printer| {
+                        for object in table.objects.iter().filter(|o| object_type(&o.value) == kind) {
+                            printer.object(table.family, object, listing.now);
+                        }
+                    },
+                )),
+            },
             ObjKind::Object(kind) => {
                 let Some(table) = table() else { return Some(Err(Missing::Table)) };
                 let name = name(&target.name);
@@ -198,9 +207,7 @@ impl<'a> Listing<'a> {
     pub fn tables(&self, family: Option<Family>) -> String {
         let mut printer = self.printer();
         for table in self.tables_of(family) {
-            printer.write(format_args!("table {} {}", family_name(table.family), table.name));
-            printer.handle_after(table.handle);
-            printer.push("\n");
+            printer.write(format_args!("table {} {}\n", family_name(table.family), table.name));
         }
         printer.out
     }
@@ -223,10 +230,12 @@ impl<'a> Listing<'a> {
         &self,
         family: Option<Family>,
         only: Option<&Table>,
+        wanted: &dyn Fn(&Table) -> bool,
         text: &dyn Fn(&Self, &'a Table, &mut Printer<'a>),
     ) -> String {
         let mut printer = self.printer();
-        for table in self.tables_of(family).filter(|t| only.is_none_or(|only| std::ptr::eq(only, *t))) {
+        let chosen = |t: &&Table| wanted(t) && only.is_none_or(|only| std::ptr::eq(only, *t));
+        for table in self.tables_of(family).filter(chosen) {
             self.in_block(table, &mut printer, |printer| text(self, table, printer));
         }
         printer.out

@@ -410,8 +410,8 @@ pub(super) fn synproxy_flags(flags: u32) -> &'static str {
 fn scaled(bytes: u64) -> (u64, &'static str) {
     match bytes {
         0 => (0, "bytes"),
-        _ if bytes % (1 << 20) == 0 => (bytes >> 20, "mbytes"),
-        _ if bytes % (1 << 10) == 0 => (bytes >> 10, "kbytes"),
+        _ if bytes.is_multiple_of(1 << 20) => (bytes >> 20, "mbytes"),
+        _ if bytes.is_multiple_of(1 << 10) => (bytes >> 10, "kbytes"),
         _ => (bytes, "bytes"),
     }
 }
