@@ -5,7 +5,7 @@
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings are then printed.
 //! Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
-//! 60), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
+//! 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
 //! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
-    let random = number("PENSTOCK_RANDOM").unwrap_or(60);
+    let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!("kernel: {random} random scenarios, PENSTOCK_SEED={seed}");
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()

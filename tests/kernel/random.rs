@@ -263,22 +263,17 @@ impl Generator {
     fn rule(&mut self, family: &str, hook: &str) -> String {
         let (l3, rule) = self.body(family, hook);
         let mut head = vec![];
-        if rule.contains("ether ") && family == "netdev" {
+        let link = rule.contains("ether ") && matches!(family, "netdev" | "inet");
+        let extensions = ["frag ", "hbh ", "dst ", "exthdr "].iter().any(|w| rule.contains(w));
+        if link {
             head.push("iiftype ether");
         }
-        if l3 == L3::Ip6 && ["frag ", "hbh ", "dst ", "exthdr "].iter().any(|w| rule.contains(w)) {
-            match family {
-                "netdev" => head.push("meta protocol ip6"),
-                "inet" => head.push("meta nfproto ipv6"),
-                _ => {}
-            }
-        }
-        if rule.contains("ether ") && family == "netdev" && head.len() == 1 {
-            match l3 {
-                L3::Ip4 => head.push("meta protocol ip"),
-                L3::Ip6 => head.push("meta protocol ip6"),
-                _ => {}
-            }
+        match (family, l3) {
+            ("netdev", L3::Ip4) if link => head.push("meta protocol ip"),
+            ("netdev", L3::Ip6) if link || extensions => head.push("meta protocol ip6"),
+            ("inet", L3::Ip4) if link => head.push("meta nfproto ipv4"),
+            ("inet", L3::Ip6) if link || extensions => head.push("meta nfproto ipv6"),
+            _ => {}
         }
         head.push(&rule);
         head.join(" ")
