@@ -76,7 +76,13 @@ impl Eval<'_, '_> {
                     nat.family = own;
                 }
                 if nat.family != own {
-                    return error(loc, "conflicting protocols specified: ip vs. ip6");
+                    let (own, written) = if own == 2 { ("ip", "ip6") } else { ("ip6", "ip") };
+                    return error(
+                        loc,
+                        format!(
+                            "conflicting protocols specified: {own} vs. {written}. You must specify ip or ip6 family in nat statement"
+                        ),
+                    );
                 }
             }
             Family::Inet => {

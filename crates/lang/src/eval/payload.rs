@@ -22,11 +22,11 @@ impl Eval<'_, '_> {
             e.order = ByteOrder::Big;
             e.len = field.len;
         } else {
-            if e.dtype == Type::default() {
-                // Raw bits where all transport headers have ports.
-                let port =
-                    payload.base == PayloadBase::Transport && e.len == 16 && matches!(payload.offset, 0 | 16);
-                e.dtype = Type::Base(if port { DataType::InetService } else { DataType::RawInteger });
+            // Raw bits where all transport headers have their ports are those.
+            if payload.base == PayloadBase::Transport && e.len == 16 && matches!(payload.offset, 0 | 16) {
+                e.dtype = Type::Base(DataType::InetService);
+            } else if e.dtype == Type::default() {
+                e.dtype = Type::Base(DataType::RawInteger);
             }
             e.order = ByteOrder::Big;
             if e.len > 128 {

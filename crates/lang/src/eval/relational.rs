@@ -8,6 +8,8 @@ use crate::datatype::{DataType, Type};
 use crate::eval::context::Base;
 use crate::eval::{Eval, Result, conflict, error};
 
+use crate::source::Loc;
+
 impl RelOp {
     /// As nft writes it; the unwritten operator says so.
     pub(crate) fn symbol(self) -> &'static str {
@@ -22,6 +24,12 @@ impl RelOp {
             RelOp::Neg => "!",
         }
     }
+}
+
+/// Where the operator before a right side stands, when one blank separates them.
+fn operator_place(right: Loc, symbol: &str) -> Loc {
+    let end = right.start.saturating_sub(1);
+    Loc { start: end.saturating_sub(symbol.len() as u32), end, ..right }
 }
 
 /// Whether the right side asks for presence (`exists`, `missing`).
@@ -70,7 +78,7 @@ impl Eval<'_, '_> {
                 if let ExprKind::Concat(_) = left.kind {
                     return conflict(
                         left.loc,
-                        loc,
+                        operator_place(right.loc, symbol),
                         format!(
                             "Relational expression ({symbol}) is undefined for {} expressions",
                             left.word()
@@ -80,7 +88,7 @@ impl Eval<'_, '_> {
                 if !right.singleton {
                     return conflict(
                         right.loc,
-                        loc,
+                        operator_place(right.loc, symbol),
                         format!(
                             "Relational expression ({symbol}) is undefined for {} expressions",
                             right.word()
