@@ -14,12 +14,11 @@ run:
 	@scripts/setup run
 	cargo build --release --quiet
 	target/release/penstock run --net $(EXAMPLE)/net.ip --rules $(EXAMPLE)/rules.nft \
-	    --read lan=$(EXAMPLE)/lan.pcap --read wan=$(EXAMPLE)/wan.pcap
+	    --read lan=$(EXAMPLE)/lan.pcap guest=$(EXAMPLE)/guest.pcap wan=$(EXAMPLE)/wan.pcap
 
 test:
 	@scripts/setup test
 	cargo test --workspace --quiet
-	cargo test --quiet --release -p penstock-difftest
 
 lint:
 	cargo fmt --all --check
