@@ -66,7 +66,6 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::VecDeque;
 
     use crate::{CaptureWriter, LinkType};
     use std::io::Cursor;

@@ -504,8 +504,8 @@ fn limits_are_the_kernels_token_buckets() {
 
 #[test]
 fn quotas_count_every_packet_and_match_until_or_over() {
-    for (flags, matching) in [(0, 3), (1, 7)] {
-        // Ten packets of 33 bytes; equality is over.
+    for (flags, matching) in [(0, 4), (1, 6)] {
+        // Ten packets of 33 bytes; what is used up exactly is not exceeded yet.
         let text = format!("[ quota bytes 132 consumed 0 flags {flags} ]\n[ counter pkts 0 bytes 0 ]");
         let exprs = parse::program(&text).unwrap();
         let (image, states) = Table::of(vec![exprs.clone()]).link(2).unwrap();
