@@ -1,0 +1,297 @@
+//! `penstock run` as its users see it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use penstock_io::{Capture, CaptureWriter, LinkType};
+
+const NET: &str = "\
+link add name lan address 02:00:00:00:01:01 type veth
+link add name wan address 02:00:00:00:02:01 type veth
+link set lan up
+link set wan up
+addr add 198.18.0.1/24 dev lan
+addr add 198.19.0.1/24 dev wan
+neigh add 198.18.0.10 lladdr 02:00:00:00:01:10 dev lan nud permanent
+neigh add 198.19.0.2 lladdr 02:00:00:00:02:02 dev wan nud permanent
+";
+
+const RULES: &str = "\
+table inet t {
+	chain f {
+		type filter hook forward priority filter; policy drop;
+		udp dport 53 counter packets 0 bytes 0 accept
+		udp dport 9 counter packets 0 bytes 0 drop
+	}
+
+	chain o {
+		type filter hook output priority filter; policy accept;
+		oifname \"wan\" counter packets 0 bytes 0
+	}
+}
+table netdev n {
+	chain e {
+		type filter hook egress device \"wan\" priority filter; policy accept;
+		oifname \"wan\" counter packets 0 bytes 0
+	}
+}
+";
+
+/// A directory of a test's own.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Place {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("the build directory is writable");
+        let place = Place(path);
+        place.write("net.ip", NET.as_bytes());
+        place.write("rules.nft", RULES.as_bytes());
+        place
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.0.join(name), bytes).expect("the build directory is writable");
+    }
+
+    fn capture(&self, name: &str, link: LinkType, frames: &[(u64, Vec<u8>)]) {
+        let file = self.0.join(name);
+        let mut writer = CaptureWriter::create(&file, link).expect("the build directory is writable");
+        for (time, frame) in frames {
+            writer.write(*time, frame).expect("the build directory is writable");
+        }
+        writer.finish().expect("the build directory is writable");
+    }
+
+    /// Runs with these arguments, in words.
+    fn run(&self, arguments: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_penstock"))
+            .current_dir(&self.0)
+            .arg("run")
+            .args(arguments.split_whitespace())
+            .output()
+            .expect("the program starts")
+    }
+
+    fn frames(&self, name: &str) -> Vec<(u64, Vec<u8>)> {
+        let mut capture = Capture::open(&self.0.join(name)).expect("was written");
+        let mut frames = vec![];
+        while capture.advance().expect("is whole") {
+            frames.push((capture.frame().time, capture.frame().bytes.to_vec()));
+        }
+        frames
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A UDP packet of 28 bytes.
+fn packet(source: [u8; 4], destination: [u8; 4], dport: u16) -> Vec<u8> {
+    let mut p = vec![0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0];
+    p.extend(source);
+    p.extend(destination);
+    let sum: u32 = p.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    p[10..12].copy_from_slice(&sum.to_be_bytes());
+    p.extend([0x13, 0x88]);
+    p.extend(dport.to_be_bytes());
+    p.extend([0, 8, 0, 0]);
+    p
+}
+
+/// Link header of what the client sends to the router.
+const TO_ROUTER: [u8; 14] = [2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 0x10, 8, 0];
+/// Link header of what the router sends to the gateway.
+const TO_GATEWAY: [u8; 14] = [2, 0, 0, 0, 2, 2, 2, 0, 0, 0, 2, 1, 8, 0];
+
+/// From the client through the router.
+fn frame(dport: u16) -> Vec<u8> {
+    [&TO_ROUTER[..], &packet([198, 18, 0, 10], [198, 19, 0, 2], dport)].concat()
+}
+
+/// What [`frame`] is when the router has sent it on.
+fn forwarded(dport: u16) -> Vec<u8> {
+    let mut f = [&TO_GATEWAY[..], &packet([198, 18, 0, 10], [198, 19, 0, 2], dport)].concat();
+    f[22] -= 1;
+    f[24] += 1;
+    f
+}
+
+const T: u64 = 1_700_000_000_000_000_000;
+
+#[test]
+fn frames_come_out_where_rules_and_routes_send_them() {
+    let place = Place::new("frames");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 2, frame(9)), (T + 4, frame(7))]);
+    let own = packet([198, 19, 0, 1], [198, 19, 0, 2], 123);
+    place.capture("host.pcap", LinkType::Raw, &[(T + 1, own.clone())]);
+    let raw = [&[0xff; 6][..], &[2, 0, 0, 0, 2, 1], &[0x88, 0xcc], &[2, 7, 4]].concat();
+    place.capture("raw.pcap", LinkType::Ethernet, &[(T + 3, raw.clone())]);
+    let to_host = packet([198, 18, 0, 10], [198, 18, 0, 1], 1);
+    place.capture("more.pcap", LinkType::Ethernet, &[(T + 9, [&TO_ROUTER[..], &to_host].concat())]);
+
+    let out = place.run(
+        "--net net.ip --rules rules.nft --read lan=lan.pcap host=host.pcap --read host:wan=raw.pcap \
+         --read lan=more.pcap --write-dir out",
+    );
+    assert!(out.status.success(), "{}", text(&out.stderr));
+
+    let sent = [&TO_GATEWAY[..], &own].concat();
+    assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53)), (T + 1, sent), (T + 3, raw)]);
+    assert_eq!(place.frames("out/lan.pcap"), []);
+    assert_eq!(place.frames("out/host.pcap"), [(T + 9, to_host)]);
+
+    // The rules as they were loaded, with what they counted: 53, 9, output, egress.
+    let mut counted = [(1, 28), (1, 28), (1, 28), (3, 42 + 42 + 17)].into_iter();
+    let mut listing = String::new();
+    for line in RULES.lines() {
+        let line = match line.contains("packets 0 bytes 0").then(|| counted.next()).flatten() {
+            Some((p, b)) => line.replace("packets 0 bytes 0", &format!("packets {p} bytes {b}")),
+            None => line.to_owned(),
+        };
+        listing += &format!("{line}\n");
+    }
+    assert_eq!(text(&out.stdout), listing);
+
+    let summary = text(&out.stderr);
+    for line in [
+        "in                    6",
+        "                      1  host:wan",
+        "transmitted           3",
+        "delivered             1",
+        "dropped               2",
+        "                      1  policy: inet t f",
+        "                      1  rule: inet t f handle 4",
+    ] {
+        assert!(summary.lines().any(|l| l == line), "{line:?} is missing in:\n{summary}");
+    }
+}
+
+#[test]
+fn the_final_ruleset_can_be_had_in_json() {
+    let place = Place::new("json");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap -j");
+    let json = text(&out.stdout);
+    assert!(json.starts_with("{\"nftables\": [{\"metainfo\": "), "{json}");
+    assert!(json.contains("{\"counter\": {\"packets\": 1, \"bytes\": 28}}"), "{json}");
+}
+
+#[test]
+fn a_trace_tells_each_rule_that_a_packet_meets() {
+    let place = Place::new("trace");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(9))]);
+    let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap --trace");
+    let said = text(&out.stderr);
+    let trace: Vec<&str> = said.lines().filter(|l| l.starts_with("trace")).collect();
+    assert_eq!(
+        trace,
+        [
+            "trace id 00000001 inet t f packet: iif \"lan\" oif \"wan\" ether saddr 02:00:00:00:01:10 ether daddr \
+             02:00:00:00:01:01 ip saddr 198.18.0.10 ip daddr 198.19.0.2 ip dscp cs0 ip ecn not-ect ip ttl 63 ip id 1 \
+             ip protocol udp ip length 28 udp sport 5000 udp dport 9 udp length 8 ",
+            "trace id 00000001 inet t f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)",
+        ]
+    );
+}
+
+#[test]
+fn a_broken_capture_is_told_and_what_came_before_is_run() {
+    let place = Place::new("broken");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 1, frame(53))]);
+    let whole = std::fs::read(place.0.join("lan.pcap")).expect("was written");
+    place.write("cut.pcap", &whole[..whole.len() - 1]);
+    let out = place.run("--net net.ip --rules rules.nft --read lan=cut.pcap --write-dir out");
+    assert_eq!(out.status.code(), Some(1));
+    let said = text(&out.stderr);
+    assert!(said.starts_with("Error: cut.pcap: byte 82: the file ends inside a frame\n"), "{said}");
+    assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53))]);
+    assert!(text(&out.stdout).contains("udp dport 53 counter packets 1 bytes 28"));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let place = Place::new("wrong");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    place.capture("raw.pcap", LinkType::Raw, &[(T, frame(53)[14..].to_vec())]);
+    place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
+    place.write("bad.nft", b"table inet t {\n\tchain f {\n\t\tudp dport nowhere drop\n\t}\n}\n");
+    place.write("busy.nft", b"delete table ip t\n");
+    place.write("list.nft", b"list ruleset\n");
+    let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
+                   \t\tudp dport nowhere drop\n\t\t          ^^^^^^^\n";
+    for (arguments, code, message) in [
+        ("--net none --rules rules.nft --read lan=lan.pcap", 1, "Error: none: No such file or directory"),
+        ("--net bad.ip --rules rules.nft --read lan=lan.pcap", 1, "Error: bad.ip:2: "),
+        (
+            "--net net.ip --rules none --read lan=lan.pcap",
+            1,
+            "Error: Could not open file \"none\": No such file",
+        ),
+        ("--net net.ip --rules bad.nft --read lan=lan.pcap", 1, nowhere),
+        ("--net net.ip --rules busy.nft --read lan=lan.pcap", 1, "busy.nft:1:17-17: Error: "),
+        (
+            "--net net.ip --rules list.nft --read lan=lan.pcap",
+            1,
+            "list.nft:1:1-12: Error: the rules of a run only",
+        ),
+        (
+            "--net net.ip --rules rules.nft --read lan=none.pcap",
+            1,
+            "Error: none.pcap: No such file or directory",
+        ),
+        (
+            "--net net.ip --rules rules.nft --read lan=net.ip",
+            1,
+            "Error: net.ip: byte 0: this is neither pcap nor",
+        ),
+        ("--net net.ip --rules rules.nft --read dmz=lan.pcap", 1, "Error: net.ip has no device `dmz`"),
+        (
+            "--net net.ip --rules rules.nft --read lan=raw.pcap",
+            1,
+            "Error: --read lan: IP packets without a link",
+        ),
+        ("--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir .", 1, "Error: ./lan.pcap would be"),
+        (
+            "--net net.ip --rules rules.nft --read lan=lan.pcap --engine jit",
+            1,
+            "Error: the jit engine is not",
+        ),
+        ("--net net.ip --rules rules.nft", 2, "penstock run: --read is missing"),
+        (
+            "--net net.ip --rules rules.nft --read lan=lan.pcap --fast",
+            2,
+            "penstock run: invalid option '--fast'",
+        ),
+    ] {
+        let out = place.run(arguments);
+        let said = text(&out.stderr);
+        assert!(said.starts_with(message), "{arguments}\n{said}");
+        assert_eq!(out.status.code(), Some(code), "{arguments}");
+        assert_eq!(text(&out.stdout), "", "{arguments}");
+    }
+}
+
+#[test]
+fn the_example_counts_what_the_kernel_counted() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router");
+    let out = Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .current_dir(&examples)
+        .args(
+            "run --net net.ip --rules rules.nft --read lan=lan.pcap guest=guest.pcap wan=wan.pcap".split(' '),
+        )
+        .output()
+        .expect("the program starts");
+    let counts = |listing: &str| -> Vec<String> {
+        let words: Vec<&str> = listing.split_whitespace().collect();
+        let counts = words.windows(2).filter(|w| matches!(w[0], "packets" | "bytes"));
+        counts.map(|w| w[1].to_owned()).filter(|n| n.parse::<u64>().is_ok()).collect()
+    };
+    let kernel = std::fs::read_to_string(examples.join("kernel.txt")).expect("is in the repository");
+    let ours = counts(&text(&out.stdout));
+    assert_eq!(ours, counts(&kernel));
+    assert!(ours.iter().any(|n| n != "0"));
+}
