@@ -440,3 +440,81 @@ counters
     c 6: packets 0 bytes 0
     c 7: packets 3 bytes 112
 
+
+test IPv4 options: source routes, and malformed options at ingress
+rule ip option lsrr exists counter
+    [ meta load protocol => reg 1 ]
+    [ cmp eq reg 1 0x00000008 ]
+    [ exthdr load ipv4 1b @ 131 + 0 present => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+rule ip option ssrr exists counter
+    [ meta load protocol => reg 1 ]
+    [ cmp eq reg 1 0x00000008 ]
+    [ exthdr load ipv4 1b @ 137 + 0 present => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+rule ip option lsrr addr 3323068681 counter
+    [ meta load protocol => reg 1 ]
+    [ cmp eq reg 1 0x00000008 ]
+    [ exthdr load ipv4 4b @ 131 + 3 => reg 1 ]
+    [ cmp eq reg 1 0x090112c6 ]
+    [ counter pkts 0 bytes 0 ]
+rule ip option rr exists counter
+    [ meta load protocol => reg 1 ]
+    [ cmp eq reg 1 0x00000008 ]
+    [ exthdr load ipv4 1b @ 7 + 0 present => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 options 830704c6120909 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 options 01890704c6120909 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 options 070704c612090900 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 options 0702 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 options 44010000830704c6120909 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 options 00830704c6120909 / udp 1 > 2
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 frag 2 options 830704c6120909 proto 17 / zeros 8
+    pass
+counters
+    c 1: packets 2 bytes 72
+    c 2: packets 1 bytes 36
+    c 3: packets 0 bytes 0
+    c 4: packets 1 bytes 36
+
+test chunks of SCTP behind others
+rule sctp chunk init exists counter
+    [ exthdr load 1b @ 1 + 0 present => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+rule sctp chunk init num-inbound-streams 9 counter
+    [ exthdr load 2b @ 1 + 14 => reg 1 ]
+    [ cmp eq reg 1 0x00000900 ]
+    [ counter pkts 0 bytes 0 ]
+rule sctp chunk cookie-echo exists counter
+    [ exthdr load 1b @ 10 + 0 present => reg 1 ]
+    [ cmp eq reg 1 0x00000001 ]
+    [ counter pkts 0 bytes 0 ]
+rule sctp chunk data tsn 7 counter
+    [ exthdr load 4b @ 0 + 4 => reg 1 ]
+    [ cmp eq reg 1 0x07000000 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / sctp 1 > 2 vtag 0 chunk 1 0 00000001000010000009000900000001
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 / sctp 1 > 2 chunk 10 0 616263 chunk 0 3 000000070003000000000000
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 / sctp 1 > 2 / hex 0a00000000030010000000070003000000000000
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 / sctp 1 > 2 / hex 0a000003000300100000000700030000000000000000
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 frag 1 proto 132 / zeros 16
+    pass
+counters
+    c 1: packets 1 bytes 52
+    c 2: packets 1 bytes 52
+    c 3: packets 2 bytes 110
+    c 4: packets 2 bytes 110

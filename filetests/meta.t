@@ -499,3 +499,42 @@ packet ip 198.18.0.10 > 198.18.5.20 / udp 1 > 2
 counters
     c 1: packets 1 bytes 28
     c 2: packets 1 bytes 28
+
+# The clock is that of the packets: the first comes on Tuesday, 14 November 2023, 22:13:20 UTC.
+test the time of a packet
+engines interpreter
+rule meta day "Tuesday" counter
+    [ meta load day => reg 1 ]
+    [ cmp eq reg 1 0x00000002 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta day "Wednesday" counter
+    [ meta load day => reg 1 ]
+    [ cmp eq reg 1 0x00000003 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta hour "22:13"-"22:14" counter
+    [ meta load hour => reg 1 ]
+    [ byteorder reg 1 = hton(reg 1, 4, 4) ]
+    [ cmp gte reg 1 0x6c380100 ]
+    [ cmp lte reg 1 0xa8380100 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta hour "00:00"-"01:00" counter
+    [ meta load hour => reg 1 ]
+    [ byteorder reg 1 = hton(reg 1, 4, 4) ]
+    [ cmp gte reg 1 0x00000000 ]
+    [ cmp lte reg 1 0x100e0000 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta time > "2023-11-15 00:00:00" counter
+    [ meta load time => reg 1 ]
+    [ byteorder reg 1 = hton(reg 1, 8, 8) ]
+    [ cmp gt reg 1 0xd0a29717 0x0000e453 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
+    pass
+packet +2h ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
+    pass
+counters
+    c 1: packets 1 bytes 28
+    c 2: packets 1 bytes 28
+    c 3: packets 1 bytes 28
+    c 4: packets 1 bytes 28
+    c 5: packets 1 bytes 28

@@ -582,9 +582,9 @@ rule @nh,96,24 0xc61200 counter
     [ payload load 3b @ network header + 12 => reg 1 ]
     [ cmp eq reg 1 0x000012c6 ]
     [ counter pkts 0 bytes 0 ]
-rule @nh,64,40 0x4011000000 counter
+rule @nh,64,40 0x40110000c6 counter
     [ payload load 5b @ network header + 8 => reg 1 ]
-    [ cmp eq reg 1 0x00001140 0x00000000 ]
+    [ cmp eq reg 1 0x00001140 0x000000c6 ]
     [ counter pkts 0 bytes 0 ]
 rule @th,0,48 0x03e800350008 counter
     [ payload load 6b @ transport header + 0 => reg 1 ]
@@ -606,7 +606,7 @@ packet ip 198.18.1.10 > 198.19.0.2 / tcp 1000 > 53
     pass
 counters
     c 1: packets 2 bytes 56
-    c 2: packets 0 bytes 0
+    c 2: packets 1 bytes 28
     c 3: packets 2 bytes 56
     c 4: packets 2 bytes 56
     c 5: packets 3 bytes 96

@@ -404,3 +404,50 @@ counters
     c 1: packets 3 bytes 126
     c 2: packets 1 bytes 42
     c 3: packets 1 bytes 42
+
+test sixteen chains deep
+with chain c15 { counter; }
+    [ counter pkts 0 bytes 0 ]
+with chain c14 { jump c15; counter; }
+    [ immediate reg 0 jump -> c15 ]
+    --
+    [ counter pkts 0 bytes 0 ]
+with chain c13 { jump c14; }
+    [ immediate reg 0 jump -> c14 ]
+with chain c12 { jump c13; }
+    [ immediate reg 0 jump -> c13 ]
+with chain c11 { jump c12; }
+    [ immediate reg 0 jump -> c12 ]
+with chain c10 { jump c11; }
+    [ immediate reg 0 jump -> c11 ]
+with chain c9 { jump c10; }
+    [ immediate reg 0 jump -> c10 ]
+with chain c8 { jump c9; }
+    [ immediate reg 0 jump -> c9 ]
+with chain c7 { jump c8; }
+    [ immediate reg 0 jump -> c8 ]
+with chain c6 { jump c7; }
+    [ immediate reg 0 jump -> c7 ]
+with chain c5 { jump c6; }
+    [ immediate reg 0 jump -> c6 ]
+with chain c4 { jump c5; }
+    [ immediate reg 0 jump -> c5 ]
+with chain c3 { jump c4; }
+    [ immediate reg 0 jump -> c4 ]
+with chain c2 { jump c3; }
+    [ immediate reg 0 jump -> c3 ]
+with chain c1 { jump c2; counter; }
+    [ immediate reg 0 jump -> c2 ]
+    --
+    [ counter pkts 0 bytes 0 ]
+rule jump c1
+    [ immediate reg 0 jump -> c1 ]
+rule counter
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 1
+    pass
+counters
+    c15 1: packets 1 bytes 28
+    c14 2: packets 1 bytes 28
+    c1 2: packets 1 bytes 28
+    c 2: packets 1 bytes 28

@@ -61,6 +61,8 @@ pub enum Kind {
     Packet(Incoming),
     /// All that was counted is expected.
     Counters,
+    /// The ruleset is not accepted; the message is expected.
+    Refused,
 }
 
 /// Reads a file.
@@ -97,6 +99,7 @@ pub fn read(path: &Path) -> Result<File, String> {
             "rule" => Kind::Rule(rest.to_string()),
             "packet" => Kind::Packet(packet::parse(rest).map_err(fail)?),
             "counters" => Kind::Counters,
+            "refused" => Kind::Refused,
             _ => {
                 let mut own = Settings::of(test);
                 own.set(word, rest).map_err(fail)?;
@@ -228,6 +231,11 @@ impl Test {
         format!(
             "table netdev beyond {{\n\tchain through {{\n\t\ttype filter hook ingress device {device} priority 1000;\n\t\tfwd to {to}\n\t}}\n}}\n"
         )
+    }
+
+    /// Whether engines are to refuse it.
+    pub fn is_refused(&self) -> bool {
+        self.items.iter().any(|i| i.kind == Kind::Refused)
     }
 
     /// The packets, in order.

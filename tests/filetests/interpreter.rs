@@ -66,7 +66,7 @@ pub fn run(test: &Test) -> Result<Observed, String> {
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
     let net = Arc::new(net);
     let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?)?;
-    let ruleset = language::load(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
+    let ruleset = language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
     let mut with = dataplane(&net, &ruleset)?;
     let mut observed = Observed::default();
     let mut now = START;

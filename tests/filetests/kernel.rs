@@ -37,6 +37,9 @@ impl Kernel {
 
     /// Runs a test.
     pub fn run(&mut self, test: &Test) -> Result<Observed, String> {
+        if test.is_refused() {
+            self.router.check(&test.ruleset())?;
+        }
         let beyond = test.beyond();
         let key = |p: &Incoming| (beyond.clone(), p.source.clone(), p.bytes.clone());
         if test.packets().any(|p| !self.without.contains_key(&key(p))) {

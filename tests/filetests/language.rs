@@ -24,9 +24,21 @@ impl Files for Alone {
 
 /// Loads a ruleset on an empty one; the error is what nft would print.
 pub fn load(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
+    load_with(text, net, now, false)
+}
+
+/// As [`load`], and what no packet could run is refused, too.
+#[allow(dead_code)]
+pub fn load_runnable(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
+    load_with(text, net, now, true)
+}
+
+fn load_with(text: &str, net: &Network, now: u64, runnable_only: bool) -> Result<Ruleset, String> {
     let names = Devices(net);
     let mut ruleset = Ruleset::default();
-    let mut session = Session::new(Options::default(), &Alone, &names);
+    // What could not run is refused with its place.
+    let options = Options { runnable_only, ..Options::default() };
+    let mut session = Session::new(options, &Alone, &names);
     let origin = Origin::File { name: "rules".into(), from: None };
     let outcome = session.run(origin, text.to_string(), &mut ruleset, now);
     if outcome.ok { Ok(ruleset) } else { Err(outcome.stderr) }

@@ -146,6 +146,7 @@ fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> S
         let observed = match engines.run(engine, test) {
             None => continue,
             Some(Ok(observed)) => observed,
+            Some(Err(e)) if test.is_refused() => Observed { refusal: e, ..Observed::default() },
             Some(Err(e)) => {
                 complaints.push_str(&format!("{place}:{}: {engine}:\n{e}\n", test.line));
                 continue;

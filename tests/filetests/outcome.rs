@@ -16,6 +16,8 @@ pub struct Observed {
     pub results: Vec<Vec<String>>,
     /// `nft list ruleset` afterwards.
     pub listing: String,
+    /// What nft says where it refuses the ruleset.
+    pub refusal: String,
 }
 
 /// A frame that a device sent, or a packet that was delivered to the host.
@@ -160,9 +162,21 @@ impl Observed {
                     self.results.get(packet - 1).cloned().unwrap_or_default()
                 }
                 Kind::Counters => counters(&self.listing),
+                Kind::Refused => refusal(&self.refusal),
             })
             .collect()
     }
+}
+
+/// Messages with their lines and columns, without the file's name, the text and the marks.
+fn refusal(text: &str) -> Vec<String> {
+    let message = |line: &str| {
+        let (place, message) = line.split_once(" Error: ")?;
+        let place = place.rsplit_once(char::is_whitespace).map_or(place, |(_, place)| place);
+        let (_, place) = place.split_once(':')?;
+        Some(format!("{place} {message}"))
+    };
+    text.lines().filter_map(message).collect()
 }
 
 /// What a listing of table `t` counts: in rules by chain and number, in objects and elements by name.

@@ -183,9 +183,18 @@ impl Router {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
         let debug =
-            run("nft", &["--debug=netlink", "-f", "-"], &format!("flush ruleset\n{rules}\n{DELIVERY}"))?;
+            run("nft", &["--debug=netlink", "-f", "-"], &format!("flush ruleset; {rules}\n{DELIVERY}"))?;
         self.collect(&mut Outcome::default()).map_err(e)?;
         Ok(debug)
+    }
+
+    /// Checks a ruleset on an empty one. The error is nft's.
+    // For the filetests.
+    #[allow(dead_code)]
+    pub fn check(&self, rules: &str) -> Result<String, String> {
+        self.router.enter().map_err(|e| e.to_string())?;
+        run("nft", &["flush", "ruleset"], "")?;
+        run("nft", &["-c", "-f", "-"], rules)
     }
 
     /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host (`host:DEVICE`).

@@ -11,6 +11,7 @@ use crate::cache::{DataKind, Field};
 use crate::eval::context::Base;
 use crate::eval::{bitmask, prefixmask};
 use crate::lower::{Program, register};
+use crate::source::Loc;
 
 /// Bytes of so many bits.
 pub(crate) fn bytes_of(bits: u32) -> u32 {
@@ -78,8 +79,15 @@ impl Program<'_, '_> {
         self.ops.push(op);
     }
 
-    /// Loads an expression into the register at a slot.
+    /// Loads an expression into the register at a slot. What is refused of it points at it, not at its statement.
     pub(crate) fn load(&mut self, e: &Expr, slot: usize) {
+        self.load_value(e, slot);
+        if e.loc != Loc::default() {
+            self.places.resize(self.ops.len().max(self.places.len()), e.loc);
+        }
+    }
+
+    fn load_value(&mut self, e: &Expr, slot: usize) {
         let dreg = register(slot);
         match &e.kind {
             ExprKind::Value(_) | ExprKind::String(_) => {

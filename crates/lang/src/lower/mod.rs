@@ -97,6 +97,8 @@ pub(crate) struct Program<'c, 'a> {
     /// First free slot.
     next: usize,
     pub ops: Vec<Op>,
+    /// For the operations so far: what they came from.
+    places: Vec<Loc>,
     /// Implicit chains that the rule brings along.
     pub chains: Vec<Lowered>,
     /// Numbers of implicit chains.
@@ -105,7 +107,16 @@ pub(crate) struct Program<'c, 'a> {
 
 impl<'c, 'a> Program<'c, 'a> {
     pub fn new(ctx: &'c Context<'a>, family: Family, table: Arc<str>) -> Self {
-        Program { ctx, family, table, next: 0, ops: Vec::new(), chains: Vec::new(), chain_id: 0 }
+        Program {
+            ctx,
+            family,
+            table,
+            next: 0,
+            ops: Vec::new(),
+            places: Vec::new(),
+            chains: Vec::new(),
+            chain_id: 0,
+        }
     }
 
     /// The next free register: 16 bytes, or what a concatenation needs.

@@ -27,12 +27,11 @@ const PSEUDO_HEADER: u32 = 1;
 impl Program<'_, '_> {
     /// The program of a rule; and for every VM expression the statement it came from.
     pub(crate) fn rule(&mut self, rule: &RuleBlock) -> Vec<Loc> {
-        let mut places = Vec::with_capacity(rule.stmts.len() * 3);
         for stmt in &rule.stmts {
             self.statement(stmt);
-            places.resize(self.ops.len(), blamed(stmt));
+            self.places.resize(self.ops.len(), blamed(stmt));
         }
-        places
+        std::mem::take(&mut self.places)
     }
 
     /// VM expressions of a stateful statement by themselves.
