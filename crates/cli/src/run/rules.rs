@@ -3,17 +3,12 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use penstock_lang::ast::cmd::CmdKind;
 use penstock_lang::datatype::Format;
-use penstock_lang::diag::{Diagnostic, Diagnostics};
-use penstock_lang::eval::{Context, evaluate, expand};
 use penstock_lang::json;
-use penstock_lang::lower::lower;
 use penstock_lang::names::Names;
-use penstock_lang::parse::parse;
 use penstock_lang::print::listing::Listing;
-use penstock_lang::scope::Scope;
-use penstock_lang::source::{Files, Inputs, Origin};
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;
 use penstock_ruleset::{Generation, Ruleset};
 
@@ -21,8 +16,8 @@ use crate::files::SystemFiles;
 use crate::names::SystemNames;
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
-/// the epoch. The error is what nft prints.
-pub fn load(file: &Path, names: &dyn Names, now: u64) -> Result<Ruleset, String> {
+/// the epoch. What the file lists is printed. The error is what nft prints, also for rules that cannot run here.
+pub fn load(file: &Path, names: &dyn Names, now: u64, json: bool) -> Result<Ruleset, String> {
     let (name, text) = if file.as_os_str() == "-" {
         let mut text = String::new();
         let read = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text);
@@ -33,52 +28,17 @@ pub fn load(file: &Path, names: &dyn Names, now: u64) -> Result<Ruleset, String>
         (name, text)
     };
     let text = text.map_err(|e| format!("Error: Could not open file \"{name}\": {e}"))?;
-    let mut inputs = Inputs::default();
-    let mut diags = Diagnostics::default();
-    let input = inputs.add(Origin::File { name, from: None }, text);
-    let include = ["/etc".to_owned()];
-    let commands = parse(&mut inputs, input, &SystemFiles, &include, &mut Scope::default(), &mut diags);
-
+    let options =
+        Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
-    let mut context = Context::new(&ruleset.generation(), names);
-    context.now = now;
-    let mut transaction = ruleset.begin_at(now);
-    let mut changes = Vec::new();
-    for mut command in expand(commands) {
-        if !changes_rules(&command.kind) {
-            let message = "the rules of a run only take commands that change the ruleset";
-            diags.push(Diagnostic::error(command.loc, message));
-        } else if evaluate(&mut command, &mut context, &mut diags) {
-            changes.extend(lower(&command, &context));
-        }
+    let origin = Origin::File { name, from: None };
+    let outcome = Session::new(options, &SystemFiles, names).run(origin, text, &mut ruleset, now);
+    if !outcome.ok {
+        return Err(outcome.stderr);
     }
-    if !diags.has_errors() {
-        for lowered in changes {
-            if let Err(e) = transaction.apply(lowered.change) {
-                let message = format!("Could not process rule: {}", e.errno.text());
-                diags.push(Diagnostic::error(lowered.places.loc(&e.blame), message));
-            }
-        }
-    }
-    if diags.has_errors() {
-        return Err(diags.render(&inputs));
-    }
-    ruleset.commit(transaction).map_err(|e| format!("Error: Could not process rule: {}", e.errno.text()))?;
-    eprint!("{}", diags.render(&inputs));
+    print!("{}", outcome.stdout);
+    eprint!("{}", outcome.stderr);
     Ok(ruleset)
-}
-
-fn changes_rules(kind: &CmdKind) -> bool {
-    matches!(
-        kind,
-        CmdKind::Add(_)
-            | CmdKind::Create(_)
-            | CmdKind::Insert(_)
-            | CmdKind::Replace(_)
-            | CmdKind::Delete { .. }
-            | CmdKind::Flush(_)
-            | CmdKind::Rename { .. }
-    )
 }
 
 /// The ruleset at a time as `nft list ruleset` prints it, or `nft -j list ruleset`.
