@@ -77,6 +77,7 @@ impl Parser<'_> {
         if !matches!(self.tok(), Tok::Word | Tok::Str) {
             return self.unexpected(&[]);
         }
+        let without_verb = self.names_table();
         let verb = match self.word() {
             "add" => Verb::Add,
             "create" => Verb::Create,
@@ -84,10 +85,22 @@ impl Parser<'_> {
             "replace" => Verb::Replace,
             "delete" | "destroy" | "get" | "list" | "reset" | "flush" | "rename" | "import" | "export"
             | "monitor" | "describe" => return self.other_command(),
-            _ => return self.new_object(Verb::Add),
+            _ if without_verb => return self.new_object(Verb::Add),
+            _ => return self.unexpected(&[]),
         };
         self.take();
         self.new_object(verb)
+    }
+
+    /// Whether what is ahead can be the name of a table, its family, or what is made without `add`.
+    fn names_table(&mut self) -> bool {
+        let token = self.peek();
+        let object = matches!(
+            self.word(),
+            "table" | "chain" | "rule" | "set" | "map" | "element" | "flowtable" | "counter" | "quota" | "limit" | "ct"
+                | "secmark" | "synproxy"
+        );
+        object || self.family_ahead() || self.is_string(token)
     }
 
     fn other_command(&mut self) -> Parsed<(CmdKind, Target)> {

@@ -35,22 +35,26 @@ const LEVELS: [&[(Tok, BinOp)]; 4] = [
 
 /// Words that stand for a constant of a right side although they are reserved.
 fn is_constant_word(word: &str) -> bool {
-    is_symbol_keyword(word)
-        || matches!(
-            word,
-            "tcp"
-                | "udp"
-                | "udplite"
-                | "esp"
-                | "ah"
-                | "icmp"
-                | "igmp"
-                | "icmpv6"
-                | "comp"
-                | "dccp"
-                | "sctp"
-                | "redirect"
-        )
+    is_symbol_keyword(word) || typed_constant(word).is_some()
+}
+
+/// Reserved words that are constants of a type of their own on right sides: protocols, and an ICMP type.
+fn typed_constant(word: &str) -> Option<(DataType, u128)> {
+    Some(match word {
+        "tcp" => (DataType::InetProtocol, 6),
+        "udp" => (DataType::InetProtocol, 17),
+        "udplite" => (DataType::InetProtocol, 136),
+        "esp" => (DataType::InetProtocol, 50),
+        "ah" => (DataType::InetProtocol, 51),
+        "icmp" => (DataType::InetProtocol, 1),
+        "igmp" => (DataType::InetProtocol, 2),
+        "icmpv6" => (DataType::InetProtocol, 58),
+        "comp" => (DataType::InetProtocol, 108),
+        "dccp" => (DataType::InetProtocol, 33),
+        "sctp" => (DataType::InetProtocol, 132),
+        "redirect" => (DataType::IcmpType, 5),
+        _ => return None,
+    })
 }
 
 /// Reserved words that are symbols wherever a constant may stand (nft's `keyword_expr`).
@@ -139,7 +143,15 @@ impl Parser<'_> {
         if let Some(expr) = self.boolean() {
             return Ok(expr);
         }
-        if is_constant_word(self.word()) {
+        if let Some((dtype, number)) = typed_constant(self.word()) {
+            let loc = self.take().loc;
+            let dtype = Type::Base(dtype);
+            let mut expr = Expr::typed(ExprKind::Value(number), loc, dtype, ByteOrder::Host, 8);
+            expr.constant = true;
+            expr.singleton = true;
+            return Ok(expr);
+        }
+        if is_symbol_keyword(self.word()) {
             let token = self.take();
             let text = self.inputs.slice(token.loc);
             return Ok(Self::symbol(text, token.loc));
@@ -160,6 +172,11 @@ impl Parser<'_> {
             }
             _ => self.is_string(token),
         }
+    }
+
+    /// Whether an element of a set can start here.
+    pub(super) fn at_element(&mut self) -> bool {
+        matches!(self.tok(), Tok::Asterisk | Tok::LeftBrace) || self.at_constant()
     }
 
     pub(super) fn symbol_or_number(&mut self) -> Parsed<Expr> {
@@ -276,6 +293,11 @@ impl Parser<'_> {
     fn set_name(&mut self) -> Parsed<Expr> {
         let start = self.here();
         self.need_tok(Tok::At)?;
+        // Behind an `@` these are the bases of raw payload.
+        if matches!(self.word(), "ll" | "nh" | "th") {
+            self.keywords = &["ll", "nh"];
+            return self.unexpected(&["string"]);
+        }
         let name = self.identifier()?;
         let kind = ExprKind::Symbol { kind: SymbolKind::Set, text: name.text };
         Ok(Expr::new(kind, self.since(start)))
@@ -409,7 +431,8 @@ impl Parser<'_> {
         }
         let mappings = match self.tok() {
             Tok::LeftBrace => self.set_expr(Maps::Any)?,
-            _ => self.set_ref()?,
+            Tok::At | Tok::Dollar => self.set_ref()?,
+            _ => return self.unexpected(&["@", "'{'", "'$'"]),
         };
         let kind = ExprKind::Map { key: Box::new(key), mappings: Box::new(mappings) };
         Ok(Expr::new(kind, self.since(start)))

@@ -2,7 +2,7 @@
 
 use penstock_program::expr::{ExthdrOp, PayloadBase};
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, words};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
 use crate::datatype::{DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
@@ -79,7 +79,7 @@ impl Parser<'_> {
             }
             _ => proto.template(self.word()).filter(|t| !t.name.is_empty()),
         };
-        let Some(field) = field else { return self.unexpected(&[]) };
+        let Some(field) = field else { return self.unexpected(words::fields_of(proto.name)) };
         self.take();
         let payload = Payload {
             base: proto.base,
@@ -182,7 +182,9 @@ impl Parser<'_> {
                 }
             };
         }
-        let Some(field) = desc.template(self.word()) else { return self.unexpected(&[]) };
+        let Some(field) = desc.template(self.word()) else {
+            return self.unexpected(words::fields_of(desc.name));
+        };
         self.take();
         Ok(self.exthdr_field(desc, field, start))
     }
@@ -256,7 +258,9 @@ impl Parser<'_> {
 
     fn ipv4_option(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
-        let Some(desc) = exthdr::ipv4_option(self.word()) else { return self.unexpected(&[]) };
+        let Some(desc) = exthdr::ipv4_option(self.word()) else {
+            return self.unexpected(&["lsrr", "rr", "ssrr", "ra"]);
+        };
         self.take();
         self.option_field(desc, start)
     }

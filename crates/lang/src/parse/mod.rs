@@ -91,6 +91,7 @@ pub fn parse(
         last,
         depth: 0,
         errors: 0,
+        keywords: &[],
     };
     let depth = parser.scope.depth();
     let cmds = parser.commands();
@@ -112,6 +113,8 @@ struct Parser<'a> {
     last: Loc,
     depth: u32,
     errors: usize,
+    /// Words that are keywords in the statement being read, for messages only.
+    keywords: &'static [&'static str],
 }
 
 impl Parser<'_> {
@@ -254,7 +257,11 @@ impl Parser<'_> {
         let name = match token.tok {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
-                if words::is_reserved(word) { word } else { "string" }
+                match self.keywords.iter().find(|k| **k == word) {
+                    Some(_) => word,
+                    None if words::is_reserved(word) => word,
+                    None => "string",
+                }
             }
             tok => tok_name(tok),
         };

@@ -15,15 +15,17 @@ const FULLY_RANDOM: u32 = 1 << 4;
 impl Parser<'_> {
     /// `ip` or `ip6` before one of `next`.
     fn family_before(&mut self, next: &[&str]) -> u8 {
+        let second = self.second_word();
+        if next.contains(&second) { self.address_family() } else { 0 }
+    }
+
+    /// `ip` or `ip6` as a number, 0 for neither.
+    fn address_family(&mut self) -> u8 {
         let family = match self.word() {
             "ip" => 2,
             "ip6" => 10,
             _ => return 0,
         };
-        let second = self.second_word();
-        if !next.contains(&second) {
-            return 0;
-        }
         self.take();
         family
     }
@@ -126,7 +128,7 @@ impl Parser<'_> {
 
     pub(super) fn tproxy(&mut self) -> Parsed<StmtKind> {
         self.take();
-        let family = Some(self.family_before(&["to"])).filter(|&f| f != 0);
+        let family = Some(self.address_family()).filter(|&f| f != 0);
         self.need_to(family.is_some())?;
         let addr = if self.tok() == Tok::Colon { None } else { Some(self.argument()?) };
         let port = if self.eat_tok(Tok::Colon) { Some(self.argument()?) } else { None };
@@ -143,7 +145,7 @@ impl Parser<'_> {
 
     pub(super) fn fwd(&mut self) -> Parsed<StmtKind> {
         self.take();
-        let nfproto = self.family_before(&["to"]);
+        let nfproto = self.address_family();
         self.need_to(nfproto != 0)?;
         let first = self.argument()?;
         if nfproto == 0 {
@@ -164,6 +166,8 @@ impl Parser<'_> {
                 expr = Some(self.queue_target()?);
             } else if self.eat("num") {
                 expr = Some(self.queue_numbers()?);
+            } else {
+                return self.unexpected(&["comma", "to", "num"]);
             }
             return Ok(StmtKind::Queue { expr, bypass, fanout });
         }
@@ -201,7 +205,15 @@ impl Parser<'_> {
     fn queue_target(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::Num(_) | Tok::Dollar => self.queue_numbers(),
-            _ => self.lhs(),
+            Tok::LeftBrace => self.unexpected(&[]),
+            _ => {
+                let expr = self.lhs()?;
+                // Only these give a number by themselves.
+                match expr.kind {
+                    ExprKind::Map { .. } | ExprKind::Numgen { .. } | ExprKind::Hash { .. } => Ok(expr),
+                    _ => self.unexpected(&[".", "map"]),
+                }
+            }
         }
     }
 

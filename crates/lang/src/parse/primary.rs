@@ -88,7 +88,7 @@ impl Parser<'_> {
     /// The key behind `meta`.
     fn meta(&mut self, start: Loc) -> Parsed<Expr> {
         let token = self.peek();
-        if token.tok != Tok::Word {
+        if !matches!(token.tok, Tok::Word | Tok::Str) {
             return self.unexpected(&[]);
         }
         match keys::meta_by_name(self.word()).map(|k| k.key) {
@@ -98,7 +98,7 @@ impl Parser<'_> {
             }
             None if super::words::is_reserved(self.word()) => self.unexpected(&[]),
             None => {
-                let word = self.word().to_string();
+                let word = self.text(token).to_string();
                 self.take();
                 let loc = self.since(start);
                 let known = keys::meta_names();
@@ -131,8 +131,8 @@ impl Parser<'_> {
             ("saddr", true, IPV6) => CtKey::SrcIp6,
             ("daddr", true, IPV6) => CtKey::DstIp6,
             (_, true, IPV4 | IPV6) => return self.unexpected(&["saddr", "daddr"]),
-            ("saddr", true, _) => CtKey::Src,
-            ("daddr", true, _) => CtKey::Dst,
+            ("saddr", _, _) => CtKey::Src,
+            ("daddr", _, _) => CtKey::Dst,
             ("l3proto", _, _) => CtKey::L3Protocol,
             ("protocol", _, _) => CtKey::Protocol,
             ("proto-src", _, _) => CtKey::ProtoSrc,

@@ -250,6 +250,10 @@ impl Parser<'_> {
             if self.tok() == Tok::RightBrace && !elements.is_empty() {
                 break;
             }
+            // nft's grammar takes the comma before it as the last one.
+            if !elements.is_empty() && !self.at_element() {
+                return self.unexpected(&["comma", "'}'"]);
+            }
             elements.push(self.element(maps)?);
             self.skip_newlines();
             match self.tok() {

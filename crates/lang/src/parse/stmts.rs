@@ -33,6 +33,12 @@ impl Parser<'_> {
                 Tok::Newline | Tok::Semicolon | Tok::Eof | Tok::RightBrace if !rule.stmts.is_empty() => break,
                 // Left to whoever knows what may follow a rule here.
                 tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => break,
+                Tok::Word
+                    if !rule.stmts.is_empty()
+                        && self.cannot_begin_stmt() =>
+                {
+                    break;
+                }
                 _ if !rule.stmts.is_empty() && self.at("comment") => {
                     rule.comment = Some(self.comment()?);
                     break;
@@ -42,6 +48,13 @@ impl Parser<'_> {
         }
         rule.loc = self.since(start);
         Ok(rule)
+    }
+
+    /// Whether the word ahead is a keyword that no statement begins with, be it only behind the statement just read.
+    fn cannot_begin_stmt(&mut self) -> bool {
+        let keywords = self.keywords;
+        let word = self.word();
+        keywords.contains(&word) || super::words::is_reserved(word) && !super::words::begins_stmt(word)
     }
 
     /// Whether a token that is no word can start a statement.
@@ -55,6 +68,7 @@ impl Parser<'_> {
 
     fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
+        self.keywords = super::words::keywords_behind(self.word());
         let kind = self.stmt_kind(start)?;
         Ok(Stmt { kind, loc: self.since(start) })
     }
@@ -305,7 +319,7 @@ impl Parser<'_> {
         }
         let token = self.peek();
         if token.tok != Tok::Word {
-            return self.unexpected(&["string", "bytes", "/"]);
+            return self.unexpected(&["/", "string", "bytes"]);
         }
         // `mbytes/second` is a single word.
         let word = self.word().to_string();
@@ -502,12 +516,11 @@ impl Parser<'_> {
             _ => return self.unexpected(&["icmp", "icmpv6", "tcp", "icmpx"]),
         }
         self.take();
-        self.eat("type");
+        let typed = self.eat("type");
         let token = self.peek();
-        if !matches!(token.tok, Tok::Word | Tok::Num(_))
-            || !matches!(token.tok, Tok::Num(_)) && !self.is_string(token)
-        {
-            return self.unexpected(&[]);
+        let number = matches!(token.tok, Tok::Num(_));
+        if !number && !(matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token)) {
+            return self.unexpected(if typed { &["number", "string"] } else { &["number", "string", "type"] });
         }
         reject.expr = Some(self.symbol_or_number()?);
         Ok(StmtKind::Reject(reject))

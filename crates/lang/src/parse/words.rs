@@ -1,4 +1,4 @@
-//! Words that cannot be names.
+//! Words that cannot be names, or not everywhere.
 
 /// Whether nft 1.0.6 reserves a word everywhere. Words such as `saddr` or `packets` are keywords only behind the word
 /// that they belong to, and so can name chains and sets.
@@ -147,4 +147,67 @@ pub(super) fn is_reserved(word: &str) -> bool {
             | "vmap"
             | "xt"
     )
+}
+
+/// Words that are keywords in a statement that begins with `first`, beyond the reserved ones.
+pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
+    match first {
+        "counter" => &["packets", "bytes", "name"],
+        "limit" => {
+            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "hour", "day", "week"]
+        }
+        "quota" => &["over", "used", "bytes", "name"],
+        "ct" => &[
+            "state", "direction", "status", "expiration", "helper", "label", "event", "id", "zone", "l3proto",
+            "protocol", "proto-src", "proto-dst", "original", "reply", "saddr", "daddr", "avgpkt", "bytes", "packets",
+            "count", "over", "expectation",
+        ],
+        "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
+        "snat" | "dnat" | "masquerade" | "redirect" => {
+            &["to", "fully-random", "persistent", "port", "addr", "prefix"]
+        }
+        "tproxy" | "dup" | "fwd" => &["to"],
+        "queue" => &["num", "bypass", "fanout", "to"],
+        "reject" => &["with", "icmpx"],
+        "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "name"],
+        "numgen" | "jhash" | "symhash" => &["inc", "mod", "seed", "offset"],
+        "ipsec" => &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
+        "socket" => &["transparent", "wildcard", "cgroupv2", "level"],
+        "osf" => &["ttl", "name", "version"],
+        _ => &[],
+    }
+}
+
+/// Whether a reserved word can begin a statement.
+pub(super) fn begins_stmt(word: &str) -> bool {
+    matches!(
+        word,
+        "accept" | "add" | "ah" | "arp" | "cgroup" | "comment" | "comp" | "continue" | "counter" | "cpu" | "ct" | "day"
+            | "dccp" | "delete" | "dnat" | "drop" | "dst" | "dup" | "esp" | "ether" | "exthdr" | "fib" | "flow" | "frag"
+            | "fwd" | "goto" | "hbh" | "hour" | "ibriport" | "ibrname" | "icmp" | "icmpv6" | "igmp" | "iif" | "iifgroup"
+            | "iifname" | "iiftype" | "ip" | "ip6" | "ipsec" | "jhash" | "jump" | "limit" | "log" | "mark"
+            | "masquerade" | "meta" | "meter" | "mh" | "nftrace" | "notrack" | "numgen" | "obriport" | "obrname" | "oif"
+            | "oifgroup" | "oifname" | "oiftype" | "osf" | "pkttype" | "queue" | "quota" | "redirect" | "reject"
+            | "reset" | "return" | "rt" | "rt0" | "rt2" | "rtclassid" | "sctp" | "set" | "skgid" | "skuid" | "snat"
+            | "socket" | "srh" | "symhash" | "synproxy" | "tcp" | "th" | "time" | "tproxy" | "udp" | "udplite"
+            | "update" | "vlan" | "xt"
+    )
+}
+
+/// What may follow the name of a header, where it is little enough for nft to say so, in its order.
+pub(super) fn fields_of(header: &str) -> &'static [&'static str] {
+    match header {
+        "ether" => &["saddr", "daddr", "type"],
+        "igmp" => &["type", "checksum", "mrt", "group"],
+        "udp" => &["length", "checksum", "sport", "dport"],
+        "udplite" => &["checksum", "sport", "dport", "csumcov"],
+        "dccp" => &["type", "sport", "dport"],
+        "esp" => &["seq", "spi"],
+        "comp" => &["nexthdr", "flags", "cpi"],
+        "th" => &["sport", "dport"],
+        "hbh" | "dst" => &["hdrlength", "nexthdr"],
+        "rt0" | "rt2" => &["addr"],
+        "srh" => &["flags", "last-entry", "tag", "sid"],
+        _ => &[],
+    }
 }
