@@ -97,8 +97,19 @@ impl Parser<'_> {
         let token = self.peek();
         let object = matches!(
             self.word(),
-            "table" | "chain" | "rule" | "set" | "map" | "element" | "flowtable" | "counter" | "quota" | "limit" | "ct"
-                | "secmark" | "synproxy"
+            "table"
+                | "chain"
+                | "rule"
+                | "set"
+                | "map"
+                | "element"
+                | "flowtable"
+                | "counter"
+                | "quota"
+                | "limit"
+                | "ct"
+                | "secmark"
+                | "synproxy"
         );
         object || self.family_ahead() || self.is_string(token)
     }

@@ -33,10 +33,7 @@ impl Parser<'_> {
                 Tok::Newline | Tok::Semicolon | Tok::Eof | Tok::RightBrace if !rule.stmts.is_empty() => break,
                 // Left to whoever knows what may follow a rule here.
                 tok if !rule.stmts.is_empty() && !matches!(tok, Tok::Word) && !self.at_stmt() => break,
-                Tok::Word
-                    if !rule.stmts.is_empty()
-                        && self.cannot_begin_stmt() =>
-                {
+                Tok::Word if !rule.stmts.is_empty() && self.cannot_begin_stmt() => {
                     break;
                 }
                 _ if !rule.stmts.is_empty() && self.at("comment") => {
@@ -520,7 +517,11 @@ impl Parser<'_> {
         let token = self.peek();
         let number = matches!(token.tok, Tok::Num(_));
         if !number && !(matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token)) {
-            return self.unexpected(if typed { &["number", "string"] } else { &["number", "string", "type"] });
+            return self.unexpected(if typed {
+                &["number", "string"]
+            } else {
+                &["number", "string", "type"]
+            });
         }
         reject.expr = Some(self.symbol_or_number()?);
         Ok(StmtKind::Reject(reject))

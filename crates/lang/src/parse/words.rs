@@ -158,9 +158,29 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         }
         "quota" => &["over", "used", "bytes", "name"],
         "ct" => &[
-            "state", "direction", "status", "expiration", "helper", "label", "event", "id", "zone", "l3proto",
-            "protocol", "proto-src", "proto-dst", "original", "reply", "saddr", "daddr", "avgpkt", "bytes", "packets",
-            "count", "over", "expectation",
+            "state",
+            "direction",
+            "status",
+            "expiration",
+            "helper",
+            "label",
+            "event",
+            "id",
+            "zone",
+            "l3proto",
+            "protocol",
+            "proto-src",
+            "proto-dst",
+            "original",
+            "reply",
+            "saddr",
+            "daddr",
+            "avgpkt",
+            "bytes",
+            "packets",
+            "count",
+            "over",
+            "expectation",
         ],
         "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
         "snat" | "dnat" | "masquerade" | "redirect" => {
@@ -182,15 +202,94 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
 pub(super) fn begins_stmt(word: &str) -> bool {
     matches!(
         word,
-        "accept" | "add" | "ah" | "arp" | "cgroup" | "comment" | "comp" | "continue" | "counter" | "cpu" | "ct" | "day"
-            | "dccp" | "delete" | "dnat" | "drop" | "dst" | "dup" | "esp" | "ether" | "exthdr" | "fib" | "flow" | "frag"
-            | "fwd" | "goto" | "hbh" | "hour" | "ibriport" | "ibrname" | "icmp" | "icmpv6" | "igmp" | "iif" | "iifgroup"
-            | "iifname" | "iiftype" | "ip" | "ip6" | "ipsec" | "jhash" | "jump" | "limit" | "log" | "mark"
-            | "masquerade" | "meta" | "meter" | "mh" | "nftrace" | "notrack" | "numgen" | "obriport" | "obrname" | "oif"
-            | "oifgroup" | "oifname" | "oiftype" | "osf" | "pkttype" | "queue" | "quota" | "redirect" | "reject"
-            | "reset" | "return" | "rt" | "rt0" | "rt2" | "rtclassid" | "sctp" | "set" | "skgid" | "skuid" | "snat"
-            | "socket" | "srh" | "symhash" | "synproxy" | "tcp" | "th" | "time" | "tproxy" | "udp" | "udplite"
-            | "update" | "vlan" | "xt"
+        "accept"
+            | "add"
+            | "ah"
+            | "arp"
+            | "cgroup"
+            | "comment"
+            | "comp"
+            | "continue"
+            | "counter"
+            | "cpu"
+            | "ct"
+            | "day"
+            | "dccp"
+            | "delete"
+            | "dnat"
+            | "drop"
+            | "dst"
+            | "dup"
+            | "esp"
+            | "ether"
+            | "exthdr"
+            | "fib"
+            | "flow"
+            | "frag"
+            | "fwd"
+            | "goto"
+            | "hbh"
+            | "hour"
+            | "ibriport"
+            | "ibrname"
+            | "icmp"
+            | "icmpv6"
+            | "igmp"
+            | "iif"
+            | "iifgroup"
+            | "iifname"
+            | "iiftype"
+            | "ip"
+            | "ip6"
+            | "ipsec"
+            | "jhash"
+            | "jump"
+            | "limit"
+            | "log"
+            | "mark"
+            | "masquerade"
+            | "meta"
+            | "meter"
+            | "mh"
+            | "nftrace"
+            | "notrack"
+            | "numgen"
+            | "obriport"
+            | "obrname"
+            | "oif"
+            | "oifgroup"
+            | "oifname"
+            | "oiftype"
+            | "osf"
+            | "pkttype"
+            | "queue"
+            | "quota"
+            | "redirect"
+            | "reject"
+            | "reset"
+            | "return"
+            | "rt"
+            | "rt0"
+            | "rt2"
+            | "rtclassid"
+            | "sctp"
+            | "set"
+            | "skgid"
+            | "skuid"
+            | "snat"
+            | "socket"
+            | "srh"
+            | "symhash"
+            | "synproxy"
+            | "tcp"
+            | "th"
+            | "time"
+            | "tproxy"
+            | "udp"
+            | "udplite"
+            | "update"
+            | "vlan"
+            | "xt"
     )
 }
 
