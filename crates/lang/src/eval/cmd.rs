@@ -12,7 +12,7 @@ use crate::datatype::{DataType, Type};
 use crate::diag::most_similar;
 use crate::eval::context::Base;
 use crate::eval::intervals;
-use crate::eval::{Eval, Result, error};
+use crate::eval::{Eval, Result, conflict, error};
 use crate::source::Loc;
 
 /// As nft writes it.
@@ -219,7 +219,13 @@ impl Eval<'_, '_> {
         let info =
             match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
                 Some(info) => info.clone(),
-                None => self.find_set(&name.text, name.loc)?,
+                None => match &target.table {
+                    Some(table) if self.ctx.cache.table(self.family, &table.text).is_none() => {
+                        self.table_not_found(table)?;
+                        return error(table.loc, "No such file or directory");
+                    }
+                    _ => self.find_set(&name.text, name.loc)?,
+                },
             };
         if !matches!(elements.kind, ExprKind::Set { .. }) {
             return error(
@@ -267,10 +273,11 @@ impl Eval<'_, '_> {
 
     fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {
         let word = if block.map { "map" } else { "set" };
+        let place = target.name.as_ref().map_or(block.loc, |n| n.loc);
         let Some(key) = &mut block.key else {
-            return error(block.loc, format!("{word} definition does not specify key"));
+            return error(place, format!("{word} definition does not specify key"));
         };
-        let mut key_type = self.type_of(key, block.key_typeof, word)?;
+        let mut key_type = self.type_of(key, block.key_typeof, place, word)?;
         if key_type.len() > 64 * 8 {
             return error(key.loc, "Key size exceeds maximum of 64 bytes");
         }
@@ -279,14 +286,14 @@ impl Eval<'_, '_> {
         }
         let data = match &mut block.data {
             None if block.map => {
-                return error(block.loc, "map definition does not specify mapping data type");
+                return error(place, "map definition does not specify mapping data type");
             }
             None => None,
             Some(SetData::Object(kind)) => Some(DataKind::Object(*kind)),
             Some(SetData::Expr { expr, interval }) => match &expr.kind {
                 ExprKind::Symbol { text, .. } if &**text == "verdict" => Some(DataKind::Verdict),
                 _ => {
-                    let ty = self.type_of(expr, block.key_typeof, word)?;
+                    let ty = self.type_of(expr, block.key_typeof, place, word)?;
                     Some(DataKind::Value { ty, interval: *interval })
                 }
             },
@@ -323,15 +330,20 @@ impl Eval<'_, '_> {
     }
 
     /// The type that `type` names or that `typeof` expressions have.
-    fn type_of(&mut self, e: &mut Expr, by_expression: bool, word: &str) -> Result<KeyType> {
+    fn type_of(&mut self, e: &mut Expr, by_expression: bool, place: Loc, word: &str) -> Result<KeyType> {
         let loc = e.loc;
         let parts: Vec<&mut Expr> = match &mut e.kind {
             ExprKind::Concat(parts) => parts.iter_mut().collect(),
             _ => vec![e],
         };
         let mut fields = Vec::with_capacity(parts.len());
+        let concat = parts.len() > 1;
         for part in parts {
-            let field = if by_expression { self.typeof_field(part)? } else { named_field(part, word)? };
+            let field = match (by_expression, concat) {
+                (true, _) => self.typeof_field(part)?,
+                (false, true) => concat_field(part, loc)?,
+                (false, false) => named_field(part, place, word)?,
+            };
             fields.push(field);
         }
         Ok(match fields.as_slice() {
@@ -518,15 +530,29 @@ fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n Arc<str>>) -> Optio
     most_similar(wanted, names).map(Arc::from)
 }
 
+/// A type by name in a concatenation.
+fn concat_field(e: &Expr, whole: Loc) -> Result<Field> {
+    let ExprKind::Symbol { text, .. } = &e.kind else { return error(e.loc, "type name expected") };
+    match DataType::from_name(text) {
+        Some(dtype) if dtype.size() > 0 => Ok(Field::base(dtype)),
+        Some(dtype) => conflict(
+            e.loc,
+            whole,
+            format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
+        ),
+        None => error(e.loc, format!("unknown datatype {text}")),
+    }
+}
+
 /// A type by name: one whose size is known.
-fn named_field(e: &Expr, word: &str) -> Result<Field> {
+fn named_field(e: &Expr, place: Loc, word: &str) -> Result<Field> {
     let ExprKind::Symbol { text, .. } = &e.kind else { return error(e.loc, "type name expected") };
     let Some(dtype) = DataType::from_name(text) else {
         return error(e.loc, format!("unknown datatype {text}"));
     };
     if dtype.size() == 0 || Type::Base(dtype).kind() == Base::Verdict {
         return error(
-            e.loc,
+            place,
             format!(
                 "unqualified type {} specified in {word} definition. Try \"typeof expression\" instead of \"type datatype\".",
                 dtype.name()

@@ -19,6 +19,9 @@ const EXPRS_MAX: usize = 128;
 /// Bytes of all data registers.
 const REGISTERS: usize = 64;
 
+/// Elements of a set without a size that rules add to (`U16_MAX`).
+const DYNAMIC_SIZE: u32 = 65535;
+
 impl OpenTable<'_> {
     pub(super) fn add_rule(
         &mut self,
@@ -57,6 +60,7 @@ impl OpenTable<'_> {
             exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
         }
         self.check_program(&exprs)?;
+        self.bound_dynamic_sets(&exprs);
         let handle = match replaced {
             Some(handle) => handle,
             None => self.table.last_handle + 1,
@@ -90,6 +94,20 @@ impl OpenTable<'_> {
             None => self.table.last_handle = handle,
         }
         Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    /// Sets that packets add to must not grow without end (`nft_dynset_init`).
+    fn bound_dynamic_sets(&mut self, exprs: &[Expr]) {
+        for expr in exprs {
+            let Expr::Dynset(dynset) = expr else { continue };
+            let Some(&handle) = self.index.sets.get(&dynset.set) else { continue };
+            if let Some(set) = by_handle_mut(&mut self.table.sets, handle)
+                && set.description.size.is_none()
+            {
+                set.description.size = Some(DYNAMIC_SIZE);
+                set.elements.set_size(Some(DYNAMIC_SIZE));
+            }
+        }
     }
 
     /// Whether base chains that reach the rule may refuse it; then it is known which do, and how.
