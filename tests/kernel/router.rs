@@ -116,9 +116,7 @@ impl Router {
             sysctl(name, value);
         }
         for conf in ["all", "default"] {
-            for (name, value) in [("rp_filter", "0"), ("send_redirects", "0")] {
-                sysctl(&format!("ipv4/conf/{conf}/{name}"), value);
-            }
+            sysctl(&format!("ipv4/conf/{conf}/rp_filter"), "0");
             for (name, value) in [
                 ("addr_gen_mode", "1"),
                 ("accept_dad", "0"),

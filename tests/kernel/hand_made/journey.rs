@@ -180,6 +180,15 @@ pub fn all() -> Vec<Scenario> {
         )
         .at_once(),
     ];
+    // A router of its own: the kernel sends redirects ever more seldom to a host that does not heed them.
+    all.push(from(
+        Scenario::new("who_takes_a_detour_is_told_the_way", &format!("# detours\n{NET}"), HOOKS),
+        "lan",
+        &[
+            lan().ip4("198.18.0.11", "198.18.0.10").udp(1, 9).data(b"neighbour"),
+            lan().ip6("2001:db8:1::11", "2001:db8:1::10").udp(1, 9).data(b"neighbour"),
+        ],
+    ));
     let mut both = on("traffic_crosses_in_the_order_of_its_times", HOOKS);
     for i in 0..20 {
         both = both

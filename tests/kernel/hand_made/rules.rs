@@ -418,6 +418,53 @@ table inet t {
             }
             s
         },
+        from(
+            on(
+                "copies_go_to_other_gateways",
+                "
+table ip a {
+	chain pre { type filter hook prerouting priority 0; udp dport 1 counter dup to 198.18.5.20 device \"dmz\"; udp dport 2 counter dup to 198.18.5.20; udp dport 3 counter dup to 198.18.64.1; }
+	chain thru { type filter hook forward priority 0; udp dport 4 counter dup to 198.18.5.20 device \"dmz\"; udp dport 5 counter dup to 198.19.0.3; }
+	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 198.18.5.20 device \"dmz\"; counter; }
+	chain in { type filter hook input priority 0; udp dport 77 counter dup to 198.18.5.20 device \"dmz\"; }
+	chain out { type filter hook output priority 0; counter; }
+}
+table ip6 b {
+	chain pre { type filter hook prerouting priority 0; udp dport 1 counter dup to 2001:db8:5::20 device \"dmz\"; udp dport 2 counter dup to 2001:db8:5::20; }
+	chain thru { type filter hook forward priority 0; udp dport 4 counter dup to 2001:db8:5::20 device \"dmz\"; }
+	chain post { type filter hook postrouting priority 0; udp dport 6 counter dup to 2001:db8:5::20 device \"dmz\"; counter; }
+}
+",
+            ),
+            "lan",
+            &[ports(), vec![lan().ip4("198.18.0.10", "198.18.0.1").udp(5, 77), out4().ttl(1).udp(5, 1)]].concat(),
+        ),
+        from(
+            on(
+                "base_chains_of_three_families_in_one_order",
+                "
+table ip a {
+	chain p1 { type filter hook prerouting priority raw; udp dport 1 meta mark set 1 counter; }
+	chain p2 { type filter hook prerouting priority mangle - 5; meta mark 1 meta mark set 2 counter; }
+}
+table inet b {
+	chain p1 { type filter hook prerouting priority mangle; meta mark 2 meta mark set 3 counter; ip6 hoplimit 64 meta mark set 4 counter; }
+	chain p2 { type filter hook prerouting priority -160; meta mark 2 counter; meta mark 3 counter; }
+	chain p3 { type filter hook prerouting priority filter + 3; meta mark 3 counter accept; meta mark 4 counter drop; }
+}
+table ip6 c {
+	chain p1 { type filter hook prerouting priority security; meta mark 4 counter; }
+	chain p2 { type filter hook prerouting priority filter + 2; meta mark 4 counter; }
+}
+table inet dormant {
+	flags dormant
+	chain p { type filter hook prerouting priority 0; counter drop; }
+}
+",
+            ),
+            "lan",
+            &ports(),
+        ),
         {
             let mut s = forward(
                 "each_way_has_its_devices",
