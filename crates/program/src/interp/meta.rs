@@ -45,8 +45,11 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         MetaKey::IifName => registers.set(dst, &name(env, meta.iif)),
         MetaKey::OifName => registers.set(dst, &name(env, meta.oif)),
         MetaKey::IifType => {
-            // At egress the kernel asks the device that the frame leaves by.
-            let device = if env.context().hook == Hook::Egress { meta.oif } else { meta.iif };
+            // The kernel asks the device that the packet is on (`skb->dev`): on the way out the one it leaves by.
+            let device = match env.context().hook {
+                Hook::Postrouting | Hook::Egress => meta.oif,
+                Hook::Ingress | Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Output => meta.iif,
+            };
             return interface(env, device, |i| registers.set_half(dst, i.arphrd.to_ne_bytes()));
         }
         MetaKey::OifType => {
