@@ -254,6 +254,10 @@ impl Walk {
         for part in parts {
             let ExprKind::Payload(payload) = &part.kind else { continue };
             let width = part.len.min(rest);
+            if width == 0 {
+                // The constant is shorter than what was loaded.
+                break;
+            }
             let mut constant = right.clone();
             constant.kind = ExprKind::Value(low_bits(value >> (rest - width), width));
             constant.len = width;
