@@ -37,6 +37,21 @@ neigh add 2001:db8:5::20 lladdr 02:00:00:00:05:20 dev dmz nud permanent
 neigh add 2001:db8:2::2 lladdr 02:00:00:00:02:02 dev wan nud permanent
 ";
 
+/// The same, and marks choose routing tables.
+pub fn net_with_rules() -> String {
+    format!(
+        "{NET}\
+rule add fwmark 1 iif lan lookup 100 pref 100
+rule add fwmark 1 iif wan lookup 100 pref 100
+rule add fwmark 3/3 iif lan lookup 101 pref 101
+rule add from 198.18.0.11 to 198.19.64.0/18 lookup 100 pref 102
+route add default via 198.18.5.20 dev dmz table 100
+route add blackhole 198.19.77.0/24 table 101
+route add 198.19.0.0/16 via 198.19.0.3 dev wan table 101
+"
+    )
+}
+
 /// The router's addresses on its wires.
 pub const LAN: Mac = [2, 0, 0, 0, 1, 1];
 pub const WAN: Mac = [2, 0, 0, 0, 2, 1];

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::frame::{Frame, bare, ethernet};
-use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, SYN_OPTIONS, WAN};
+use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, SYN_OPTIONS, WAN, net_with_rules};
 use crate::scenario::Scenario;
 
 /// What a scenario is about.
@@ -24,7 +24,8 @@ pub fn scenario(seed: u64) -> Scenario {
         Generator { limits, rng, kind, sets: String::new(), set_count: 0, subchains: vec![], number: 0 };
     let rules = g.ruleset();
     let name = format!("random_{}_{seed}", if kind == Kind::Devices { "devices" } else { "forwarding" });
-    let mut s = Scenario::new(&name, NET, &rules);
+    let net = if kind == Kind::Forwarding && g.one_in(2) { net_with_rules() } else { NET.to_owned() };
+    let mut s = Scenario::new(&name, &net, &rules);
     let count = g.rng.usize(20..60);
     for _ in 0..count {
         let (source, bytes) = g.frame();

@@ -77,6 +77,8 @@ impl Scenario {
     /// Writes it as a directory: `net.ip`, `rules.nft`, one capture per source (`host:wan` is `host_wan.pcap`).
     /// Gives the `--read` arguments.
     pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
+        // What a smaller scenario of the same name left there is not of this one.
+        let _ = std::fs::remove_dir_all(directory);
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("net.ip"), &self.net)?;
         std::fs::write(directory.join("rules.nft"), self.all_rules())?;

@@ -17,14 +17,15 @@ table inet t {
 		udp dport 2 counter
 		oifname wan counter
 		oifname dmz counter
-		iifname \"\" counter
+		iiftype ether counter
+		iif 0 counter
 		meta length > 100 counter
 		udp dport 3 udp dport set 3333 counter
 		udp dport 4 meta mark set 4 counter
 		ip ttl 64 counter
 		ether saddr 02:00:00:00:02:01 counter
 	}
-	chain post { type filter hook postrouting priority 0; counter; meta mark 4 counter; udp dport 5 counter drop; }
+	chain post { type filter hook postrouting priority 0; counter; meta mark 4 counter; udp dport 5 counter drop; iiftype ether counter; iif 0 counter; iifname != lan counter; iifgroup 0 counter; }
 	chain thru { type filter hook forward priority 0; counter; }
 	chain pre { type filter hook prerouting priority 0; counter; }
 }
@@ -33,7 +34,6 @@ table netdev n {
 	chain f { type filter hook egress device dmz priority 0; counter; }
 }
 "
-        .replace("\t\tiifname \"\" counter\n", "")
         .replace("\t\tether saddr 02:00:00:00:02:01 counter\n", "")
         .as_str(),
     );
