@@ -74,7 +74,7 @@ impl Diagnostic {
         };
         let Some(input) = inputs.inputs.get(self.loc.input as usize) else {
             // A thing that stands nowhere in the text, such as a chain without a name.
-            let _ = writeln!(out, "internal:0:0-0: {name}: {}", self.message);
+            let _ = writeln!(out, "internal:0:0-0: {name}: {}\n", self.message);
             return out;
         };
         let place = Span::of(self.loc, inputs);

@@ -473,14 +473,8 @@ impl Walk {
                 let known = self.context.at(PayloadBase::Network);
                 let v6 = known.is_some_and(|p| *p == network::IP6);
                 let (dtype, len) = if v6 { (DataType::Ip6Addr, 128) } else { (DataType::IpAddr, 32) };
-                let named = match (key, v6) {
-                    (CtKey::Src, false) => CtKey::SrcIp,
-                    (CtKey::Src, true) => CtKey::SrcIp6,
-                    (_, false) => CtKey::DstIp,
-                    (_, true) => CtKey::DstIp6,
-                };
-                if let ExprKind::Ct { key, .. } = &mut expr.kind {
-                    *key = named;
+                if let ExprKind::Ct { nfproto, .. } = &mut expr.kind {
+                    *nfproto = if v6 { 10 } else { 2 };
                 }
                 expr.dtype = Type::Base(dtype);
                 expr.len = len;

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use penstock_program::expr::{CtDir, CtKey, ExthdrOp, MetaKey, NumgenMode, PayloadBase, RtKey, XfrmKey};
+use penstock_program::expr::{CtDir, CtKey, ExthdrOp, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey};
 
-use super::{one_or_many, tagged};
+use super::tagged;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
 use crate::ast::{Expr, ExprKind};
 use crate::datatype::{DataType, Format, Type, print, symbols};
@@ -17,8 +17,6 @@ pub(super) struct Writer<'a> {
     pub names: &'a dyn Names,
     /// What the options change.
     pub format: &'a Format,
-    /// In families with IPv4 and IPv6, statements say which.
-    pub family_matters: bool,
 }
 
 impl Writer<'_> {
@@ -49,7 +47,7 @@ impl Writer<'_> {
             ExprKind::Payload(p) => self.payload(p, e.len),
             ExprKind::Exthdr(x) => self.exthdr(x, e.len),
             ExprKind::Meta { key } => self.meta(*key),
-            ExprKind::Ct { key, dir, nfproto } => self.ct(*key, *dir, *nfproto),
+            ExprKind::Ct { key, dir, .. } => self.ct(*key, *dir),
             ExprKind::Rt { key } => {
                 let family = match key {
                     RtKey::Nexthop4 => Some("ip"),
@@ -57,19 +55,24 @@ impl Writer<'_> {
                     RtKey::Classid | RtKey::TcpMss | RtKey::Xfrm => None,
                 };
                 let mut m = Map::new();
-                m.insert("key".into(), json!(keys::rt(*key).name));
-                if let (true, Some(f)) = (self.family_matters, family) {
+                let name = keys::rt(*key).name;
+                m.insert("key".into(), json!(name.split_once(' ').map_or(name, |(_, bare)| bare)));
+                if let Some(f) = family {
                     m.insert("family".into(), json!(f));
                 }
                 tagged("rt", m)
             }
             ExprKind::Fib { flags, result } => {
-                let list = keys::FIB_FLAGS
+                let list: Vec<Value> = keys::FIB_FLAGS
                     .iter()
                     .filter(|(bit, _)| flags & bit != 0)
                     .map(|(_, w)| json!(w))
                     .collect();
-                json!({"fib": {"result": keys::fib(*result).name, "flags": one_or_many(list)}})
+                json!({"fib": {"result": keys::fib(*result).name, "flags": list}})
+            }
+            // The level is lost in nft's JSON.
+            ExprKind::Socket { key: SocketKey::Cgroupv2, level } => {
+                json!({"socket": {"key": "cgroupv2", "level": level}})
             }
             ExprKind::Socket { key, .. } => json!({"socket": {"key": keys::socket(*key).name}}),
             ExprKind::Osf { ttl, version } => {
@@ -170,40 +173,50 @@ impl Writer<'_> {
             DataType::InetService if !self.format.service_names => return number(value),
             _ => {}
         }
-        let printed = symbols::of(dtype).is_some()
+        // Names where there are some, otherwise numbers.
+        let named = symbols::of(dtype).is_some()
             || matches!(
                 dtype,
-                DataType::String
-                    | DataType::IfName
-                    | DataType::LlAddr
-                    | DataType::EtherAddr
-                    | DataType::IpAddr
-                    | DataType::Ip6Addr
-                    | DataType::InetProtocol
+                DataType::InetProtocol
                     | DataType::InetService
-                    | DataType::Classid
-                    | DataType::IfIndex
                     | DataType::Mark
-                    | DataType::Realm
                     | DataType::DevGroup
                     | DataType::CtLabel
                     | DataType::Uid
                     | DataType::Gid
-                    | DataType::TimeDate
-                    | DataType::TimeHour
-                    | DataType::Cgroupv2
             );
-        if !printed {
+        // Text, whatever it looks like.
+        let text = matches!(
+            dtype,
+            DataType::String
+                | DataType::IfName
+                | DataType::LlAddr
+                | DataType::EtherAddr
+                | DataType::IpAddr
+                | DataType::Ip6Addr
+                | DataType::Classid
+                | DataType::IfIndex
+                | DataType::Realm
+                | DataType::TimeDate
+                | DataType::TimeHour
+                | DataType::Cgroupv2
+        );
+        if !named && !text {
             return number(value);
         }
-        let mut text = String::new();
-        print::print(dtype, value, e.len, self.format, self.names, &mut text);
-        let bare = text.trim_matches('"');
-        // What no symbol stands for comes out in digits; addresses and the like have other characters too.
-        if bare.parse::<u128>().is_ok() || (bare.starts_with("0x") && !text.starts_with('"')) {
-            return number(value);
+        let mut out = String::new();
+        print::print(dtype, value, e.len, self.format, self.names, &mut out);
+        let bare = out.trim_matches('"');
+        if text {
+            return json!(bare);
         }
-        json!(bare)
+        match bare.parse::<u64>() {
+            // A bit is listed by its number.
+            Ok(bit) if dtype == DataType::CtLabel => json!(bit),
+            Ok(_) => number(value),
+            Err(_) if bare.starts_with("0x") && bare == out => number(value),
+            Err(_) => json!(bare),
+        }
     }
 
     fn list(&self, items: &[Expr]) -> Value {
@@ -248,18 +261,9 @@ impl Writer<'_> {
         json!({"meta": {"key": keys::meta(key).name}})
     }
 
-    pub(super) fn ct(&self, key: CtKey, dir: Option<CtDir>, nfproto: u8) -> Value {
-        let word = keys::ct(key).name;
-        let family = match (key, nfproto) {
-            (CtKey::Src | CtKey::Dst, 2) => Some("ip"),
-            (CtKey::Src | CtKey::Dst, 10) => Some("ip6"),
-            _ => None,
-        };
+    pub(super) fn ct(&self, key: CtKey, dir: Option<CtDir>) -> Value {
         let mut m = Map::new();
-        m.insert("key".into(), json!(word));
-        if let Some(f) = family {
-            m.insert("family".into(), json!(f));
-        }
+        m.insert("key".into(), json!(keys::ct(key).name));
         if let Some(d) = dir {
             m.insert("dir".into(), json!(if d == CtDir::Original { "original" } else { "reply" }));
         }

@@ -4,9 +4,11 @@
 
 mod expr;
 mod object;
+mod read;
 mod stmt;
 
-pub use object::ruleset;
+pub use read::{read, with_handles};
+pub use object::{Tables, document, list, ruleset};
 
 use serde_json::{Map, Value};
 
@@ -15,6 +17,11 @@ fn tagged(name: &str, value: impl Into<Value>) -> Value {
     let mut map = Map::new();
     map.insert(name.into(), value.into());
     Value::Object(map)
+}
+
+/// What happened to an object, as `-e -j` and `monitor -j` tell it: `verb` is `add`, `create`, `insert`, `delete`.
+pub fn event(verb: &str, object: Value) -> Value {
+    tagged(verb, object)
 }
 
 /// A list where a single entry stands for itself.

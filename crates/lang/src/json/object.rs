@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use penstock_program::Expr as VmExpr;
-use penstock_program::expr::LimitType;
+use penstock_program::expr::{Limit, LimitType};
 use penstock_ruleset::model::{
     BaseChain, Chain, ChainType, Family, Flowtable, MapData, Object, ObjectValue, Rule, Set, Table,
 };
@@ -11,21 +11,116 @@ use penstock_sets::Policy;
 
 use super::expr::Writer;
 use super::{one_or_many, stmt, tagged};
-use crate::ast::stmt::Limit;
+use crate::ast::Expr;
+use crate::ast::cmd::{ObjKind, Target};
 use crate::datatype::Type;
 use crate::delinearize::Delinearizer;
 use crate::print::Listing;
-use crate::print::listing::{family_name, object_name};
+use crate::print::listing::{Missing, family_name, object_name};
 use crate::userdata::{self, SetUserData};
 
 /// The tables of a listing (of one family, if given) with all that is in them, after an object that tells the version:
 /// `nft -j list ruleset`.
 pub fn ruleset(listing: &Listing<'_>, family: Option<Family>) -> Value {
-    let mut out = vec![metainfo()];
+    let mut out = Vec::new();
     for table in listing.generation.tables.iter().filter(|t| family.is_none_or(|f| t.family == f)) {
         Tables { listing, table }.whole(&mut out);
     }
-    json!({ "nftables": out })
+    document(out)
+}
+
+/// The answer to `list KIND …` (and what `reset` prints) in JSON. `None` for kinds that have no listing of this form.
+pub fn list(listing: &Listing<'_>, kind: ObjKind, target: &Target) -> Option<Result<Value, Missing>> {
+    let family = target.family;
+    let named = match &target.table {
+        Some(name) => match listing.table_named(family.unwrap_or(Family::Ip), &name.text) {
+            Some(table) => Some(table),
+            None => return Some(Err(Missing::Table)),
+        },
+        None => None,
+    };
+    let tables = listing
+        .generation
+        .tables
+        .iter()
+        .map(|t| &**t)
+        .filter(|t| family.is_none_or(|f| t.family == f))
+        .filter(|t| named.is_none_or(|only| std::ptr::eq(only, *t)))
+        .map(|table| Tables { listing, table });
+    let name = target.name.as_ref().map_or("", |n| &n.text);
+    let mut out = Vec::new();
+    match kind {
+        ObjKind::Ruleset => tables.for_each(|t| t.whole(&mut out)),
+        ObjKind::Tables => out.extend(tables.map(|t| t.header())),
+        ObjKind::Table => match named {
+            Some(table) => Tables { listing, table }.whole(&mut out),
+            None => return Some(Err(Missing::Table)),
+        },
+        ObjKind::Chains => tables.for_each(|t| out.extend(t.chains().map(|c| t.chain(c)))),
+        ObjKind::Rules if target.chain.is_none() => tables.for_each(|t| t.whole(&mut out)),
+        ObjKind::Chain | ObjKind::Rules => {
+            let Some(table) = named else { return Some(Err(Missing::Table)) };
+            let t = Tables { listing, table };
+            let wanted = target.chain.as_ref().map_or("", |n| &n.text);
+            let Some(chain) = t.chains().find(|c| &*c.name == wanted) else {
+                return Some(Err(Missing::Chain));
+            };
+            out.push(t.chain(chain));
+            out.extend(chain.rules.iter().map(|r| t.rule(chain, r)));
+        }
+        ObjKind::Sets | ObjKind::Maps | ObjKind::Meters => {
+            let is_asked_for = |set: &&std::sync::Arc<Set>| match kind {
+                ObjKind::Sets => !set.anonymous && set.data.is_none(),
+                ObjKind::Maps => !set.anonymous && set.data.is_some(),
+                _ => set.anonymous && set.description.dynamic,
+            };
+            tables.for_each(|t| {
+                out.extend(t.table.sets.iter().filter(is_asked_for).map(|s| t.set(s, t.elements(s))));
+            });
+        }
+        ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
+            let Some(table) = named else { return Some(Err(Missing::Table)) };
+            let t = Tables { listing, table };
+            let is_asked_for = |set: &Set| match kind {
+                ObjKind::Set => set.data.is_none(),
+                ObjKind::Map => set.data.is_some(),
+                _ => set.description.dynamic,
+            };
+            match table.sets.iter().find(|s| &*s.name == name && is_asked_for(s)) {
+                Some(set) => out.push(t.set(set, t.elements(set))),
+                None => return Some(Err(Missing::Name)),
+            }
+        }
+        ObjKind::Flowtables => {
+            tables.for_each(|t| out.extend(t.table.flowtables.iter().map(|f| t.flowtable(f))));
+        }
+        ObjKind::Flowtable => {
+            let Some(table) = named else { return Some(Err(Missing::Table)) };
+            match table.flowtables.iter().find(|f| &*f.name == name) {
+                Some(flowtable) => out.push(Tables { listing, table }.flowtable(flowtable)),
+                None => return Some(Err(Missing::Name)),
+            }
+        }
+        ObjKind::Objects(kind) => tables.for_each(|t| {
+            let objects = t.table.objects.iter().filter(|o| o.value.kind() == kind);
+            out.extend(objects.map(|o| t.object(o)));
+        }),
+        ObjKind::Object(kind) => {
+            let Some(table) = named else { return Some(Err(Missing::Table)) };
+            match table.objects.iter().find(|o| &*o.name == name && o.value.kind() == kind) {
+                Some(object) => out.push(Tables { listing, table }.object(object)),
+                None => return Some(Err(Missing::Name)),
+            }
+        }
+        ObjKind::Rule | ObjKind::Elements | ObjKind::Hooks => return None,
+    }
+    Some(Ok(document(out)))
+}
+
+/// Objects in the form of a whole output: after one that tells the version.
+pub fn document(objects: impl IntoIterator<Item = Value>) -> Value {
+    let entries: Vec<Value> = std::iter::once(metainfo()).chain(objects).collect();
+    json!({ "nftables": entries })
 }
 
 /// The first entry of every output.
@@ -33,10 +128,13 @@ fn metainfo() -> Value {
     json!({"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}})
 }
 
-/// One table in JSON.
-struct Tables<'a> {
-    listing: &'a Listing<'a>,
-    table: &'a Table,
+/// One table in JSON: what listings, echo and monitor say of it and of what is in it.
+#[derive(Clone, Copy)]
+pub struct Tables<'a> {
+    /// How, and of which ruleset.
+    pub listing: &'a Listing<'a>,
+    /// The table.
+    pub table: &'a Table,
 }
 
 impl Tables<'_> {
@@ -45,19 +143,31 @@ impl Tables<'_> {
         let table = self.table;
         out.push(self.header());
         out.extend(table.objects.iter().map(|o| self.object(o)));
-        out.extend(table.sets.iter().filter(|s| !s.anonymous).map(|s| self.set(s)));
+        let sets = table.sets.iter().filter(|s| !s.anonymous);
+        out.extend(sets.map(|s| self.set(s, self.elements(s))));
         out.extend(table.flowtables.iter().map(|f| self.flowtable(f)));
-        out.extend(table.chains.iter().filter(|c| !c.anonymous).map(|c| self.chain(c)));
-        for chain in table.chains.iter().filter(|c| !c.anonymous) {
+        out.extend(self.chains().map(|c| self.chain(c)));
+        for chain in self.chains() {
             out.extend(chain.rules.iter().map(|r| self.rule(chain, r)));
         }
+    }
+
+    fn chains(&self) -> impl Iterator<Item = &Chain> {
+        self.table.chains.iter().map(|c| &**c).filter(|c| !c.anonymous)
+    }
+
+    /// The elements that a listing shows of a set.
+    fn elements(&self, set: &Set) -> Vec<Expr> {
+        if self.listing.format.terse || set.elements.is_empty() {
+            return Vec::new();
+        }
+        self.delinearizer().elements(set)
     }
 
     fn writer(&self) -> Writer<'_> {
         Writer {
             names: self.listing.names,
             format: &self.listing.format,
-            family_matters: matches!(self.table.family, Family::Inet | Family::Netdev | Family::Bridge),
         }
     }
 
@@ -74,7 +184,8 @@ impl Tables<'_> {
         m
     }
 
-    fn header(&self) -> Value {
+    /// The table itself, without what is in it.
+    pub fn header(&self) -> Value {
         let mut m = Map::new();
         m.insert("family".into(), json!(family_name(self.table.family)));
         m.insert("name".into(), json!(&*self.table.name));
@@ -86,7 +197,8 @@ impl Tables<'_> {
         tagged("table", m)
     }
 
-    fn chain(&self, chain: &Chain) -> Value {
+    /// A chain, without its rules.
+    pub fn chain(&self, chain: &Chain) -> Value {
         let mut m = Map::new();
         m.insert("family".into(), json!(family_name(self.table.family)));
         m.insert("table".into(), json!(&*self.table.name));
@@ -99,7 +211,8 @@ impl Tables<'_> {
         tagged("chain", m)
     }
 
-    fn rule(&self, chain: &Chain, rule: &Rule) -> Value {
+    /// A rule.
+    pub fn rule(&self, chain: &Chain, rule: &Rule) -> Value {
         let block = self.delinearizer().rule(rule);
         let mut m = Map::new();
         m.insert("family".into(), json!(family_name(self.table.family)));
@@ -112,7 +225,8 @@ impl Tables<'_> {
         tagged("rule", m)
     }
 
-    fn set(&self, set: &Set) -> Value {
+    /// A set or map with these elements: echo and monitor tell of elements apart from it.
+    pub fn set(&self, set: &Set, elements: Vec<Expr>) -> Value {
         let userdata = SetUserData::decode(&set.userdata);
         let mut m = self.named(&set.name);
         m.insert("type".into(), type_names(set.key_type));
@@ -121,7 +235,11 @@ impl Tables<'_> {
             None => {}
             Some(MapData::Verdict) => _ = m.insert("map".into(), json!("verdict")),
             Some(MapData::Object(kind)) => _ = m.insert("map".into(), json!(object_name(kind))),
-            Some(MapData::Value { .. }) => _ = m.insert("map".into(), type_names(set.data_type)),
+            // A concatenation is one string here, unlike that of the key.
+            Some(MapData::Value { .. }) => {
+                let name = Type::from_id(set.data_type).unwrap_or_default().name();
+                m.insert("map".into(), json!(name));
+            }
         }
         comment(&mut m, userdata.comment.as_deref());
         let d = &set.description;
@@ -133,8 +251,13 @@ impl Tables<'_> {
                 m.insert("size".into(), json!(size));
             }
         }
-        // The dynamic flag is not shown, as in nft 1.0.6.
-        let flags = [(d.constant, "constant"), (d.interval, "interval"), (d.timeout, "timeout")];
+        let flags = [
+            (d.constant, "constant"),
+            (d.interval, "interval"),
+            (d.timeout, "timeout"),
+            // This and `auto-merge` are lost in nft 1.0.6; later versions have them.
+            (d.dynamic, "dynamic"),
+        ];
         let flags: Vec<Value> = flags.iter().filter(|(on, _)| *on).map(|(_, word)| json!(word)).collect();
         if !flags.is_empty() {
             m.insert("flags".into(), Value::Array(flags));
@@ -145,22 +268,33 @@ impl Tables<'_> {
         if set.gc_interval != 0 {
             m.insert("gc-interval".into(), json!(set.gc_interval / 1000));
         }
+        if userdata.auto_merge {
+            m.insert("auto-merge".into(), json!(true));
+        }
         let writer = self.writer();
         let delinearizer = self.delinearizer();
-        if !self.listing.format.terse && !set.elements.is_empty() {
-            let elements = delinearizer.elements(set);
+        if !elements.is_empty() {
             m.insert("elem".into(), elements.iter().map(|e| writer.expr(e)).collect());
         }
         if !set.exprs.is_empty() {
-            let format = crate::datatype::Format { stateless: true, ..self.listing.format };
-            let template = Writer { format: &format, ..writer };
-            let stmts = delinearizer.stateful(&set.exprs);
-            m.insert("stmt".into(), stmts.iter().map(|s| template.stmt(s)).collect());
+            m.insert("stmt".into(), writer.templates(&delinearizer.stateful(&set.exprs)));
         }
         tagged(if set.data.is_some() { "map" } else { "set" }, m)
     }
 
-    fn object(&self, object: &Object) -> Value {
+    /// Some elements of a set, as echo and monitor tell of them.
+    pub fn some_elements(&self, set: &Set, elements: &[Expr]) -> Value {
+        let writer = self.writer();
+        let mut m = Map::new();
+        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("table".into(), json!(&*self.table.name));
+        m.insert("name".into(), json!(&*set.name));
+        m.insert("elem".into(), json!({"set": elements.iter().map(|e| writer.expr(e)).collect::<Vec<_>>()}));
+        tagged("element", m)
+    }
+
+    /// A counter, quota, limit, helper and the like.
+    pub fn object(&self, object: &Object) -> Value {
         let mut m = self.named(&object.name);
         m.insert("handle".into(), json!(object.handle));
         comment(&mut m, userdata::comment(&object.userdata).as_deref());
@@ -183,13 +317,7 @@ impl Tables<'_> {
                     m.insert("inv".into(), json!(q.over));
                 }
             }
-            ObjectValue::Limit(l) => m.extend(limit(&Limit {
-                rate: l.rate,
-                unit: l.unit,
-                kind: l.kind,
-                burst: l.burst,
-                over: l.over,
-            })),
+            ObjectValue::Limit(l) => limit(&mut m, l),
             ObjectValue::CtHelper { helper, l4proto, l3proto } => {
                 m.insert("type".into(), json!(&**helper));
                 m.insert("protocol".into(), self.protocol(*l4proto));
@@ -233,7 +361,8 @@ impl Tables<'_> {
         })
     }
 
-    fn flowtable(&self, flowtable: &Flowtable) -> Value {
+    /// A flowtable.
+    pub fn flowtable(&self, flowtable: &Flowtable) -> Value {
         let mut m = self.named(&flowtable.name);
         m.insert("handle".into(), json!(flowtable.handle));
         m.insert("hook".into(), json!("ingress"));
@@ -261,11 +390,11 @@ fn base_chain(m: &mut Map<String, Value>, base: &BaseChain) {
     m.insert("type".into(), json!(kind));
     m.insert("hook".into(), json!(crate::print::hook_name(base.hook)));
     m.insert("prio".into(), json!(base.priority));
+    m.insert("policy".into(), json!(if base.policy_accept { "accept" } else { "drop" }));
     let devices: Vec<Value> = base.devices.iter().map(|d| json!(&**d)).collect();
     if !devices.is_empty() {
         m.insert("dev".into(), one_or_many(devices));
     }
-    m.insert("policy".into(), json!(if base.policy_accept { "accept" } else { "drop" }));
 }
 
 /// The name of a type, or those of a concatenation.
@@ -274,13 +403,25 @@ fn type_names(id: u32) -> Value {
     one_or_many(name.split(" . ").map(|n| json!(n)).collect())
 }
 
-/// Members of a limit object: with units where it counts bytes.
-fn limit(l: &Limit) -> Map<String, Value> {
-    let mut m = stmt::limit(l);
-    if l.kind == LimitType::Packets && l.burst == 0 {
-        m.shift_remove("burst");
+/// Members of a limit object, in another order than those of the statement.
+fn limit(m: &mut Map<String, Value>, l: &Limit) {
+    let (rate, rate_unit) = stmt::data_unit(l.rate);
+    let (burst, burst_unit) = stmt::data_unit(l.burst.into());
+    let bytes = l.kind == LimitType::Bytes;
+    m.insert("rate".into(), json!(if bytes { rate } else { l.rate }));
+    m.insert("per".into(), json!(stmt::time_word(l.unit)));
+    if l.over {
+        m.insert("inv".into(), json!(true));
     }
-    m
+    if bytes {
+        m.insert("rate_unit".into(), json!(rate_unit));
+    }
+    if l.burst > 0 {
+        m.insert("burst".into(), json!(if bytes { burst } else { l.burst.into() }));
+        if bytes {
+            m.insert("burst_unit".into(), json!(burst_unit));
+        }
+    }
 }
 
 /// Members of a proxy's configuration.

@@ -2,14 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use penstock_program::expr::{DynsetOp, LimitType, NatType, RejectType};
+use penstock_program::expr::{CtKey, DynsetOp, LimitType, NatType, RejectType};
 
 use super::expr::Writer;
 use super::{one_or_many, tagged};
+use crate::ast::expr::{BinOp, ByteOrder};
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
-use crate::ast::{Stmt, StmtKind};
+use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::datatype::{DataType, Format, Type};
+use crate::exthdr;
 use crate::print::listing::object_name;
 use crate::print::stmts_text;
+use crate::source::Loc;
 
 impl Writer<'_> {
     /// One statement. Matches of several kinds and most statements are one object each.
@@ -103,18 +107,33 @@ impl Writer<'_> {
                 tagged("fwd", m)
             }
             StmtKind::MetaSet { key, expr } => self.mangle(self.meta(*key), expr),
-            StmtKind::CtSet { key, dir, expr } => self.mangle(self.ct(*key, *dir, 0), expr),
+            StmtKind::CtSet { key: CtKey::EventMask, dir, expr } => {
+                let mut events = Vec::new();
+                self.alternatives(expr, &mut events);
+                let key = self.ct(CtKey::EventMask, *dir);
+                json!({"mangle": {"key": key, "value": one_or_many(events)}})
+            }
+            StmtKind::CtSet { key, dir, expr } => self.mangle(self.ct(*key, *dir), expr),
             StmtKind::PayloadSet { target, value } | StmtKind::ExthdrSet { target, value } => {
                 self.mangle(self.expr(target), value)
             }
-            StmtKind::ExthdrReset { target } => tagged("reset", self.expr(target)),
+            StmtKind::ExthdrReset { target } => match &target.kind {
+                ExprKind::Exthdr(x) => {
+                    let name = match x.desc.or_else(|| exthdr::find_kind(x.op, x.raw_type)) {
+                        Some(desc) => json!(desc.name),
+                        None => json!(x.raw_type),
+                    };
+                    json!({"reset": {"tcp option": {"name": name}}})
+                }
+                _ => tagged("reset", self.expr(target)),
+            },
             StmtKind::SetUpdate { op, set, key, stmts } => {
                 let mut m = Map::new();
                 m.insert("op".into(), json!(update_word(*op)));
                 m.insert("elem".into(), self.expr(key));
                 m.insert("set".into(), self.expr(set));
                 if !stmts.is_empty() {
-                    m.insert("stmt".into(), stmts.iter().map(|s| self.stmt(s)).collect());
+                    m.insert("stmt".into(), self.templates(stmts));
                 }
                 tagged("set", m)
             }
@@ -125,12 +144,14 @@ impl Writer<'_> {
                 m.insert("data".into(), self.expr(data));
                 m.insert("map".into(), self.expr(map));
                 if !stmts.is_empty() {
-                    m.insert("stmt".into(), stmts.iter().map(|s| self.stmt(s)).collect());
+                    m.insert("stmt".into(), self.templates(stmts));
                 }
                 tagged("map", m)
             }
             StmtKind::Meter { name, size, key, stmt } => {
-                json!({"meter": {"key": self.expr(key), "stmt": self.stmt(stmt), "size": size, "name": &**name}})
+                let format = self.stateless();
+                let stmt = Writer { format: &format, ..*self }.stmt(stmt);
+                json!({"meter": {"key": self.expr(key), "stmt": stmt, "size": size, "name": &**name}})
             }
             StmtKind::FlowOffload { table } => {
                 json!({"flow": {"op": "add", "flowtable": format!("@{table}")}})
@@ -143,7 +164,30 @@ impl Writer<'_> {
         }
     }
 
-    fn mangle(&self, key: Value, value: &crate::ast::Expr) -> Value {
+    fn stateless(&self) -> Format {
+        Format { stateless: true, ..*self.format }
+    }
+
+    /// Statements of which each element gets its own: their counts say nothing.
+    pub(super) fn templates(&self, stmts: &[Stmt]) -> Value {
+        let format = self.stateless();
+        let writer = Writer { format: &format, ..*self };
+        stmts.iter().map(|s| writer.stmt(s)).collect()
+    }
+
+    /// The parts of `a | b | c`.
+    fn alternatives(&self, expr: &Expr, out: &mut Vec<Value>) {
+        match &expr.kind {
+            ExprKind::Binop { op: BinOp::Or, left, right } => {
+                self.alternatives(left, out);
+                self.alternatives(right, out);
+            }
+            ExprKind::List(parts) => parts.iter().for_each(|p| self.alternatives(p, out)),
+            _ => out.push(self.expr(expr)),
+        }
+    }
+
+    fn mangle(&self, key: Value, value: &Expr) -> Value {
         json!({"mangle": {"key": key, "value": self.expr(value)}})
     }
 
@@ -197,17 +241,24 @@ impl Writer<'_> {
     fn reject(&self, reject: &Reject) -> Value {
         let word = match (reject.kind, reject.family) {
             (Some(RejectType::TcpRst), _) => Some("tcp reset"),
-            (Some(RejectType::IcmpxUnreach), _) => (reject.code != 1).then_some("icmpx"),
-            (Some(RejectType::IcmpUnreach), 2) => (reject.code != 3).then_some("icmp"),
-            (Some(RejectType::IcmpUnreach), 10) => (reject.code != 4).then_some("icmpv6"),
-            _ => None,
+            (Some(RejectType::IcmpxUnreach), _) => Some("icmpx"),
+            (Some(RejectType::IcmpUnreach), 10) => Some("icmpv6"),
+            (Some(RejectType::IcmpUnreach), _) => Some("icmp"),
+            (None, _) => None,
         };
         let Some(word) = word else { return Value::Null };
         let mut m = Map::new();
         m.insert("type".into(), json!(word));
-        if let (Some(e), true) = (&reject.expr, word != "tcp reset") {
-            m.insert("expr".into(), self.expr(e));
-        }
+        let dtype = match word {
+            "icmpx" => DataType::IcmpxCode,
+            "icmp" => DataType::IcmpCode,
+            "icmpv6" => DataType::Icmpv6Code,
+            _ => return Value::Object(m),
+        };
+        // Unlike in text, the code is there also where it is the default.
+        let code = ExprKind::Value(reject.code.into());
+        let code = Expr::typed(code, Loc::default(), Type::Base(dtype), ByteOrder::Big, 8);
+        m.insert("expr".into(), self.expr(reject.expr.as_ref().unwrap_or(&code)));
         Value::Object(m)
     }
 
@@ -220,7 +271,7 @@ impl Writer<'_> {
         };
         let mut m = Map::new();
         if let Some(a) = &nat.addr {
-            if let (true, Some(f)) = (self.family_matters, family_word(nat.family)) {
+            if let Some(f) = family_word(nat.family) {
                 m.insert("family".into(), json!(f));
             }
             m.insert("addr".into(), self.expr(a));
@@ -228,31 +279,24 @@ impl Writer<'_> {
         if let Some(p) = &nat.port {
             m.insert("port".into(), self.expr(p));
         }
-        let words = [(4, "random"), (0x10, "fully-random"), (8, "persistent"), (0x40, "netmap")];
-        let flags: Vec<Value> =
+        let words = [(4, "random"), (0x10, "fully-random"), (8, "persistent")];
+        let mut flags: Vec<Value> =
             words.iter().filter(|(bit, _)| nat.flags & bit != 0).map(|(_, w)| json!(w)).collect();
+        if nat.prefix {
+            flags.push(json!("netmap"));
+        }
         if !flags.is_empty() {
             m.insert("flags".into(), one_or_many(flags));
         }
-        let mut types = Vec::new();
-        if nat.interval {
-            types.push(json!("interval"));
-        }
+        // Of the types, the others follow from the map.
         if nat.prefix {
-            types.push(json!("prefix"));
-        }
-        if nat.concat {
-            types.push(json!("concat"));
-        }
-        if !types.is_empty() {
-            m.insert("type_flags".into(), one_or_many(types));
+            m.insert("type_flags".into(), json!("prefix"));
         }
         tagged(word, if m.is_empty() { Value::Null } else { Value::Object(m) })
     }
 }
 
-/// A limit without its name: the same members in the statement and the object.
-pub(super) fn limit(l: &Limit) -> Map<String, Value> {
+fn limit(l: &Limit) -> Map<String, Value> {
     let mut m = Map::new();
     let (rate, rate_unit) = match l.kind {
         LimitType::Packets => (l.rate, "packets"),
@@ -276,7 +320,7 @@ pub(super) fn limit(l: &Limit) -> Map<String, Value> {
 }
 
 /// A number of bytes in the largest unit that divides it.
-fn data_unit(bytes: u64) -> (u64, &'static str) {
+pub(super) fn data_unit(bytes: u64) -> (u64, &'static str) {
     match bytes {
         b if b != 0 && b % (1 << 20) == 0 => (b >> 20, "mbytes"),
         b if b != 0 && b % (1 << 10) == 0 => (b >> 10, "kbytes"),
@@ -284,7 +328,7 @@ fn data_unit(bytes: u64) -> (u64, &'static str) {
     }
 }
 
-fn time_word(seconds: u64) -> &'static str {
+pub(super) fn time_word(seconds: u64) -> &'static str {
     match seconds {
         60 => "minute",
         3600 => "hour",

@@ -1,6 +1,6 @@
 //! Expressions to text.
 
-use penstock_program::expr::{CtDir, ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{CtDir, CtKey, ExthdrOp, NumgenMode, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{
@@ -59,9 +59,15 @@ impl Printer<'_> {
                 }
                 self.push(keys::meta(*key).name);
             }
-            ExprKind::Ct { key, dir, .. } => {
+            ExprKind::Ct { key, dir, nfproto } => {
                 self.push("ct ");
                 self.direction(*dir);
+                // The keys of addresses that have a family name it themselves.
+                match (key, nfproto) {
+                    (CtKey::Src | CtKey::Dst, 2) => self.push("ip "),
+                    (CtKey::Src | CtKey::Dst, 10) => self.push("ip6 "),
+                    _ => {}
+                }
                 self.push(keys::ct(*key).name);
             }
             ExprKind::Rt { key } => {

@@ -31,6 +31,7 @@ use crate::ast::{Cmd, CmdKind};
 use crate::datatype::Format;
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::eval::{Context, evaluate, expand};
+use crate::json;
 use crate::lower::{self, Lowered, Places};
 use crate::names::Names;
 use crate::parse::{MAX_ERRORS, parse};
@@ -133,7 +134,13 @@ impl<'a> Session<'a> {
         let text = if origin == Origin::CommandLine { text + "\n" } else { text };
         let input = inputs.add(origin, text);
         let paths = &self.options.include_paths;
-        let cmds = parse(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags);
+        let text = inputs.text(input);
+        let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
+        let document = json.is_some().then_some(&*text);
+        let cmds = match json {
+            Some(cmds) => cmds,
+            None => parse(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags),
+        };
 
         let generation = ruleset.generation();
         let mut ctx = Context::new(&generation, self.names);
@@ -146,15 +153,18 @@ impl<'a> Session<'a> {
                 refuse_unrunnable(&transaction, &done, &mut diags);
             }
             if !diags.has_errors() && !self.options.check {
-                let echo = self.options.echo.then(|| self.echo(&transaction, &done, now));
+                let echo = self.options.echo.then(|| self.echo(&transaction, &done, document, now));
                 let before = ruleset.generation().id;
                 match ruleset.commit(transaction) {
                     Ok(()) => {
                         let id = ruleset.generation().id;
                         if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
                             out.stdout.push_str(&echo);
-                            let pid = std::process::id();
-                            out.stdout.push_str(&format!("# new generation {id} by process {pid} (nft)\n"));
+                            if !self.options.json {
+                                let pid = std::process::id();
+                                let line = format!("# new generation {id} by process {pid} (nft)\n");
+                                out.stdout.push_str(&line);
+                            }
                         }
                     }
                     Err(e) => {

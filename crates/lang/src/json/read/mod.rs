@@ -1,0 +1,231 @@
+//! JSON of libnftables-json(5) to commands: what `nft -j -f` reads.
+//!
+//! | file | reads |
+//! | --- | --- |
+//! | `commands` | `add`, `list`, `flush`, … and what they speak of |
+//! | `objects` | tables, chains, rules, sets, counters and the like |
+//! | `stmts`, `stateful` | statements of rules |
+//! | `exprs` | operators, sets, maps, immediate values |
+//! | `keys` | what expressions are made of: header fields, `meta`, `ct`, … |
+//!
+//! The tree is the one that [`crate::parse`] makes of text, so that evaluation knows no difference. Places in JSON mean
+//! little: messages come from `internal:0:0-0`, as nft's do, and one error ends the reading.
+
+mod commands;
+mod exprs;
+mod keys;
+mod objects;
+mod stateful;
+mod stmts;
+
+use serde_json::{Map, Value};
+
+use crate::ast::{Cmd, Expr, ExprKind};
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::source::Loc;
+
+/// The place of everything that JSON says: none in any input.
+const INTERNAL: Loc = Loc { input: u32::MAX, start: 0, end: 0 };
+
+/// The newest schema that is understood.
+const SCHEMA: i64 = 1;
+
+/// Reads commands. `None` if the text is no JSON document: it may be commands in text then, as nft takes it. Errors
+/// are in `diags`; `input` is the number of the text among the inputs.
+pub fn read(text: &str, input: u32, diags: &mut Diagnostics) -> Option<Vec<Cmd>> {
+    let document: Value = serde_json::from_str(text).ok()?;
+    if !document.is_object() && !document.is_array() {
+        return None;
+    }
+    let mut reader = Reader { diags, input, context: 0 };
+    Some(reader.document(&document).unwrap_or_default())
+}
+
+/// Messages go to the diagnostics, the commands come back.
+struct Reader<'a> {
+    diags: &'a mut Diagnostics,
+    input: u32,
+    /// In which kind of place the expression at hand stands: bits of [`exprs::Place`].
+    context: u32,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, document: &Value) -> Option<Vec<Cmd>> {
+        let object = self.object(document)?;
+        let commands = self.member(object, "nftables", 0)?;
+        let Value::Array(commands) = commands else {
+            return self.error("Value of property \"nftables\" must be an array.");
+        };
+        let mut out = Vec::new();
+        for (i, command) in commands.iter().enumerate() {
+            let Value::Object(object) = command else {
+                let kind = type_name(command);
+                return self.error(format!(
+                    "Unexpected command array element of type {kind}, expected object."
+                ));
+            };
+            if let Some(info) = object.get("metainfo") {
+                match info.get("json_schema_version").and_then(Value::as_i64) {
+                    Some(version) if version > SCHEMA => {
+                        self.error::<()>(format!(
+                            "Schema version {version} not supported, maximum supported version is {SCHEMA}\n"
+                        ));
+                        return self.error("Metainfo verification failed.");
+                    }
+                    _ => continue,
+                }
+            }
+            match self.command(object) {
+                Some(cmd) => out.push(Cmd { loc: place_of(i), ..cmd }),
+                None => return self.error(format!("Parsing command array at index {i} failed.")),
+            }
+        }
+        Some(out)
+    }
+
+    /// An error at no place.
+    fn error<T>(&mut self, message: impl Into<String>) -> Option<T> {
+        self.diags.push(Diagnostic::error(INTERNAL, message));
+        None
+    }
+
+    /// An error of the form of the document. The column is that in the pattern that nft holds objects against.
+    fn malformed<T>(&mut self, column: u32, message: String) -> Option<T> {
+        let loc = Loc { input: self.input, start: column - 1, end: column };
+        self.diags.push(Diagnostic::error(loc, message));
+        None
+    }
+
+    fn object<'v>(&mut self, value: &'v Value) -> Option<&'v Map<String, Value>> {
+        match value {
+            Value::Object(object) => Some(object),
+            other => self.malformed(1, format!("Expected object, got {}", type_name(other))),
+        }
+    }
+
+    /// The member `name`, the `nth` of those that must be there.
+    fn member<'v>(&mut self, object: &'v Map<String, Value>, name: &str, nth: u32) -> Option<&'v Value> {
+        match object.get(name) {
+            Some(value) => Some(value),
+            None => self.malformed(4 + 5 * nth, format!("Object item not found: {name}")),
+        }
+    }
+
+    fn text<'v>(&mut self, object: &'v Map<String, Value>, name: &str, nth: u32) -> Option<&'v str> {
+        match self.member(object, name, nth)? {
+            Value::String(text) => Some(text),
+            other => {
+                let kind = type_name(other);
+                self.malformed(4 + 5 * nth, format!("Expected string, got {kind}"))
+            }
+        }
+    }
+
+    fn number<T: TryFrom<i128>>(
+        &mut self,
+        object: &Map<String, Value>,
+        name: &str,
+        nth: u32,
+    ) -> Option<T> {
+        match self.member(object, name, nth)? {
+            Value::Number(n) if n.is_i64() || n.is_u64() => match in_range(n) {
+                Some(n) => Some(n),
+                None => self.error(format!("Value {n} of property \"{name}\" is out of range.")),
+            },
+            other => {
+                let kind = type_name(other);
+                self.malformed(4 + 5 * nth, format!("Expected integer, got {kind}"))
+            }
+        }
+    }
+
+    /// A number that may be absent. One that does not fit is an error.
+    fn maybe_number<T: TryFrom<i128>>(&mut self, object: &Map<String, Value>, name: &str) -> Option<Option<T>> {
+        match object.get(name) {
+            Some(Value::Number(n)) if n.is_i64() || n.is_u64() => match in_range(n) {
+                Some(n) => Some(Some(n)),
+                None => self.error(format!("Value {n} of property \"{name}\" is out of range.")),
+            },
+            _ => Some(None),
+        }
+    }
+
+    /// The only member of an object.
+    fn only<'v>(&mut self, value: &'v Value) -> Option<(&'v str, &'v Value)> {
+        let mut members = value.as_object().into_iter().flatten();
+        match (members.next(), members.next()) {
+            (Some((name, value)), None) => Some((name, value)),
+            _ => {
+                let shown = if value.is_object() { super::to_text(value) } else { "(null)".into() };
+                self.error(format!("Malformed object (too many properties): '{shown}'."))
+            }
+        }
+    }
+}
+
+/// The place of a command: nowhere, but it still tells which one.
+fn place_of(index: usize) -> Loc {
+    let index = u32::try_from(index + 1).unwrap_or(0);
+    Loc { start: index, end: index, ..INTERNAL }
+}
+
+/// The commands of a document with the handles that the objects they made got, as `nft -j -e -f` answers. A handle
+/// comes with the place of its command.
+pub fn with_handles(document: &str, handles: impl IntoIterator<Item = (Loc, u64)>) -> Value {
+    let mut document: Value = serde_json::from_str(document).unwrap_or_default();
+    for (loc, handle) in handles {
+        let Some(index) = (loc.start as usize).checked_sub(1).filter(|_| loc.input == INTERNAL.input) else {
+            continue;
+        };
+        let command = document.get_mut("nftables").and_then(|list| list.get_mut(index));
+        let Some((name, body)) = command.and_then(|c| c.as_object_mut()?.iter_mut().next()) else { continue };
+        let body = match name.as_str() {
+            "add" | "create" | "insert" | "replace" => body.as_object_mut().and_then(|o| o.values_mut().next()),
+            _ => Some(body),
+        };
+        if let Some(Value::Object(object)) = body {
+            object.insert("handle".into(), handle.into());
+        }
+    }
+    document
+}
+
+/// A member that is text, if there.
+fn maybe_text<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v str> {
+    object.get(name).and_then(Value::as_str)
+}
+
+fn flag(object: &Map<String, Value>, name: &str) -> bool {
+    object.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Negative numbers stand for what C makes of them only where the type is signed.
+fn in_range<T: TryFrom<i128>>(n: &serde_json::Number) -> Option<T> {
+    let n = n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from))?;
+    T::try_from(n).ok()
+}
+
+fn expr(kind: ExprKind) -> Expr {
+    Expr::new(kind, INTERNAL)
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(n) if n.is_f64() => "real",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Several texts, or one for itself.
+fn several(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(list) => list,
+        one => std::slice::from_ref(one),
+    }
+}
