@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use penstock_program::expr::{CtDir, CtKey, ExthdrOp, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey};
+use penstock_program::expr::{
+    CtDir, CtKey, ExthdrOp, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey,
+};
 
 use super::tagged;
 use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};

@@ -7,8 +7,8 @@ mod object;
 mod read;
 mod stmt;
 
-pub use read::{read, with_handles};
 pub use object::{Tables, document, list, ruleset};
+pub use read::{read, with_handles};
 
 use serde_json::{Map, Value};
 

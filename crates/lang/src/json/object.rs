@@ -165,10 +165,7 @@ impl Tables<'_> {
     }
 
     fn writer(&self) -> Writer<'_> {
-        Writer {
-            names: self.listing.names,
-            format: &self.listing.format,
-        }
+        Writer { names: self.listing.names, format: &self.listing.format }
     }
 
     fn delinearizer(&self) -> Delinearizer<'_> {

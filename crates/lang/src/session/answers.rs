@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Chain, Family, Generation, Table};
-use serde_json::Value;
 
 use super::{Session, Step, has_state};
 use crate::ast::cmd::{ObjKind, Target};
@@ -13,6 +12,7 @@ use crate::datatype::DataType;
 use crate::datatype::describe::{describe_expr, describe_type};
 use crate::delinearize::Delinearizer;
 use crate::diag::Diagnostic;
+use crate::json;
 use crate::print::listing::{Listing, Missing, family_name};
 use crate::source::Loc;
 
@@ -60,11 +60,13 @@ impl Session<'_> {
     }
 
     fn list(&self, listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
-        if self.options.json {
-            return json_list(listing, object, cmd);
-        }
+        let answer = if self.options.json {
+            json::list(listing, object, &cmd.target).map(|answer| answer.map(|v| json::to_text(&v) + "\n"))
+        } else {
+            listing.list(object, &cmd.target)
+        };
         let place = |name: &Option<crate::ast::cmd::Name>| name.as_ref().map_or(cmd.loc, |n| n.loc);
-        match listing.list(object, &cmd.target) {
+        match answer {
             Some(Ok(text)) => Ok(text),
             Some(Err(missing)) => {
                 let loc = match missing {
@@ -101,6 +103,11 @@ impl Session<'_> {
         };
         let mut only = chain.clone();
         only.rules = vec![rule.clone()];
+        if self.options.json {
+            let tables = json::Tables { listing, table };
+            let objects = [tables.chain(&only), tables.rule(&only, rule)];
+            return Ok(json::to_text(&json::document(objects)) + "\n");
+        }
         Ok(listing.chain(table, &only))
     }
 
@@ -136,6 +143,10 @@ impl Session<'_> {
             if reset && !self.options.check {
                 element.value.reset(listing.now);
             }
+        }
+        if self.options.json {
+            let set = json::Tables { listing, table }.set(set, shown);
+            return Ok(json::to_text(&json::document([set])) + "\n");
         }
         Ok(listing.set_with(table, set, &shown))
     }
@@ -252,45 +263,4 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
         }
     }
     out
-}
-
-/// A listing as JSON: of all that the ruleset holds, what was asked for.
-fn json_list(listing: &Listing<'_>, object: ObjKind, cmd: &Cmd) -> Answer {
-    let target = &cmd.target;
-    let mut value = crate::json::ruleset(listing, target.family);
-    if object != ObjKind::Ruleset
-        && let Some(entries) = value.get_mut("nftables").and_then(Value::as_array_mut)
-    {
-        entries.retain(|entry| is_asked_for(entry, object, target));
-    }
-    Ok(crate::json::to_text(&value) + "\n")
-}
-
-fn is_asked_for(entry: &Value, object: ObjKind, target: &Target) -> bool {
-    let Some((kind, body)) = entry.as_object().and_then(|o| o.iter().next()) else { return false };
-    if kind == "metainfo" {
-        return true;
-    }
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    let own_table = if kind == "table" { text("name") } else { text("table") };
-    if target.table.as_ref().is_some_and(|t| *t.text != *own_table) {
-        return false;
-    }
-    let name = target.name.as_ref().is_none_or(|n| *n.text == *text("name"));
-    let wanted = match object {
-        ObjKind::Ruleset | ObjKind::Table | ObjKind::Hooks | ObjKind::Elements => return true,
-        ObjKind::Rules | ObjKind::Rule => return matches!(kind.as_str(), "table" | "chain" | "rule"),
-        ObjKind::Chain => {
-            let chain = target.chain.as_ref().map_or("", |c| &*c.text);
-            return kind == "chain" && text("name") == chain || kind == "rule" && text("chain") == chain;
-        }
-        ObjKind::Tables => "table",
-        ObjKind::Chains => "chain",
-        ObjKind::Sets | ObjKind::Set => "set",
-        ObjKind::Maps | ObjKind::Map => "map",
-        ObjKind::Meters | ObjKind::Meter => "meter",
-        ObjKind::Flowtables | ObjKind::Flowtable => "flowtable",
-        ObjKind::Objects(kind) | ObjKind::Object(kind) => crate::print::listing::object_name(kind),
-    };
-    kind == wanted && name
 }

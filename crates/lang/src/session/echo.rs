@@ -1,22 +1,45 @@
 //! What was added, as `nft -e` and `nft monitor` print it: one line each.
 
+use std::sync::Arc;
+
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::change::{Mode, Position};
-use penstock_ruleset::model::{Generation, Table};
+use penstock_ruleset::model::{Generation, Object, Table};
 use penstock_ruleset::{Change, Transaction};
+
+use serde_json::Value;
 
 use super::{Done, Session};
 use crate::delinearize::Delinearizer;
+use crate::json;
 use crate::print::Printer;
 use crate::print::listing::{Listing, family_name};
 
 impl Session<'_> {
-    /// Lines for all that a transaction added, as it will be in force.
-    pub(super) fn echo(&self, transaction: &Transaction, done: &[Done], now: u64) -> String {
+    /// What a transaction added, as it will be in force: a line for each, or as JSON, where the commands that
+    /// came as JSON (`document`) are given back with handles.
+    pub(super) fn echo(
+        &self,
+        transaction: &Transaction,
+        done: &[Done],
+        document: Option<&str>,
+        now: u64,
+    ) -> String {
         let generation = transaction.working();
+        if let Some(document) = document {
+            let handles = done.iter().filter_map(|d| Some((d.places.whole, d.handle?)));
+            return json::to_text(&json::with_handles(document, handles));
+        }
         let mut format = self.options.format;
         format.handles = false;
         let listing = Listing { generation, format, names: self.names, now };
+        if self.options.json {
+            let mut events = Vec::new();
+            for item in done {
+                events.extend(self.events(&listing, item));
+            }
+            return json::to_text(&serde_json::json!({ "nftables": events })) + "\n";
+        }
         let mut out = String::new();
         for item in done {
             if let Some(line) = self.line(&listing, generation, item) {
@@ -25,6 +48,77 @@ impl Session<'_> {
             }
         }
         out
+    }
+
+    /// What was added by one change, in JSON: an object for each element.
+    fn events(&self, listing: &Listing<'_>, item: &Done) -> Vec<Value> {
+        let verb = |mode: &Mode| if *mode == Mode::Create { "create" } else { "add" };
+        let find = |family, name: &str| {
+            let table = listing.table_named(family, name)?;
+            Some((table, json::Tables { listing, table }))
+        };
+        let event = match &item.change {
+            Change::AddTable { family, name, mode, .. } => {
+                find(*family, name).map(|(_, t)| json::event(verb(mode), t.header()))
+            }
+            Change::AddChain { family, table, mode, chain } => find(*family, table).and_then(|(table, t)| {
+                let chain = table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
+                Some(json::event(verb(mode), t.chain(chain)))
+            }),
+            Change::AddRule { family, table, chain, position, .. } => {
+                find(*family, table).and_then(|(table, t)| {
+                    let chain = table.chains.iter().find(|c| c.name == *chain && !c.anonymous)?;
+                    let rule = chain.rules.iter().find(|r| Some(r.handle) == item.handle)?;
+                    let verb = match position {
+                        Position::After(_) => "add",
+                        Position::Before(_) => "insert",
+                        Position::Replace(_) => "replace",
+                    };
+                    Some(json::event(verb, t.rule(chain, rule)))
+                })
+            }
+            Change::AddSet { family, table, mode, set } => find(*family, table).and_then(|(table, t)| {
+                let name = item.name.as_ref().unwrap_or(&set.name);
+                let set = table.sets.iter().find(|s| s.name == *name && !s.anonymous)?;
+                Some(json::event(verb(mode), t.set(set, Vec::new())))
+            }),
+            Change::AddElements { family, table, set, elements, mode } => {
+                let Some((table, t)) = find(*family, table) else { return Vec::new() };
+                let Some(set) = table.sets.iter().find(|s| s.name == *set && !s.anonymous) else {
+                    return Vec::new();
+                };
+                let delinearizer = Delinearizer { table, now: listing.now };
+                let element = |asked: &penstock_sets::Element<_>| {
+                    let there = set.elements.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
+                    let element = delinearizer.element(set, there)?;
+                    Some(json::event(verb(mode), t.some_elements(set, &[element])))
+                };
+                return elements.iter().filter_map(element).collect();
+            }
+            Change::AddObject { family, table, name, value, mode, .. } => {
+                find(*family, table).and_then(|(table, t)| {
+                    let is_it = |o: &&Arc<Object>| o.name == *name && o.value.kind() == value.kind();
+                    let object = table.objects.iter().find(is_it)?;
+                    Some(json::event(verb(mode), t.object(object)))
+                })
+            }
+            Change::AddFlowtable { family, table, flowtable, mode } => {
+                find(*family, table).and_then(|(table, t)| {
+                    let flowtable = table.flowtables.iter().find(|f| f.name == flowtable.name)?;
+                    Some(json::event(verb(mode), t.flowtable(flowtable)))
+                })
+            }
+            // Only what comes is echoed.
+            Change::RenameChain { .. }
+            | Change::DeleteTable { .. }
+            | Change::DeleteChain { .. }
+            | Change::DeleteRule { .. }
+            | Change::DeleteSet { .. }
+            | Change::DeleteElements { .. }
+            | Change::DeleteObject { .. }
+            | Change::DeleteFlowtable { .. } => None,
+        };
+        event.into_iter().collect()
     }
 
     fn handle(&self, handle: u64) -> String {

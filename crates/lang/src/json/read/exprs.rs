@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::{INTERNAL, Reader, expr, maybe_text, type_name};
-use crate::ast::expr::{
-    BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr,
-};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::stmt::Stmt;
 use crate::datatype::{DataType, Type};
 

@@ -97,7 +97,8 @@ impl Reader<'_> {
             let payload = Payload { base, proto: None, field: None, offset, raw: true, inner: None };
             return Some(raw_bits(ExprKind::Payload(payload), len));
         }
-        let (Some(protocol), Some(field)) = (maybe_text(object, "protocol"), maybe_text(object, "field")) else {
+        let (Some(protocol), Some(field)) = (maybe_text(object, "protocol"), maybe_text(object, "field"))
+        else {
             return self.error("Invalid payload expression properties.");
         };
         let Some(proto) = proto::find(protocol) else {
@@ -354,9 +355,8 @@ impl Reader<'_> {
         for (i, value) in several(self.member(object, "flags", 1)?).iter().enumerate() {
             let Some(word) = value.as_str() else {
                 let kind = type_name(value);
-                return self.error(format!(
-                    "Unexpected object type in fib flags array at index {i}. ({kind})"
-                ));
+                return self
+                    .error(format!("Unexpected object type in fib flags array at index {i}. ({kind})"));
             };
             match keys::FIB_FLAGS.iter().find(|(_, w)| *w == word) {
                 Some((bit, _)) => flags |= bit,

@@ -60,9 +60,8 @@ impl Reader<'_> {
         for (i, command) in commands.iter().enumerate() {
             let Value::Object(object) = command else {
                 let kind = type_name(command);
-                return self.error(format!(
-                    "Unexpected command array element of type {kind}, expected object."
-                ));
+                return self
+                    .error(format!("Unexpected command array element of type {kind}, expected object."));
             };
             if let Some(info) = object.get("metainfo") {
                 match info.get("json_schema_version").and_then(Value::as_i64) {
@@ -121,12 +120,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number<T: TryFrom<i128>>(
-        &mut self,
-        object: &Map<String, Value>,
-        name: &str,
-        nth: u32,
-    ) -> Option<T> {
+    fn number<T: TryFrom<i128>>(&mut self, object: &Map<String, Value>, name: &str, nth: u32) -> Option<T> {
         match self.member(object, name, nth)? {
             Value::Number(n) if n.is_i64() || n.is_u64() => match in_range(n) {
                 Some(n) => Some(n),
@@ -140,7 +134,11 @@ impl Reader<'_> {
     }
 
     /// A number that may be absent. One that does not fit is an error.
-    fn maybe_number<T: TryFrom<i128>>(&mut self, object: &Map<String, Value>, name: &str) -> Option<Option<T>> {
+    fn maybe_number<T: TryFrom<i128>>(
+        &mut self,
+        object: &Map<String, Value>,
+        name: &str,
+    ) -> Option<Option<T>> {
         match object.get(name) {
             Some(Value::Number(n)) if n.is_i64() || n.is_u64() => match in_range(n) {
                 Some(n) => Some(Some(n)),
@@ -180,7 +178,9 @@ pub fn with_handles(document: &str, handles: impl IntoIterator<Item = (Loc, u64)
         let command = document.get_mut("nftables").and_then(|list| list.get_mut(index));
         let Some((name, body)) = command.and_then(|c| c.as_object_mut()?.iter_mut().next()) else { continue };
         let body = match name.as_str() {
-            "add" | "create" | "insert" | "replace" => body.as_object_mut().and_then(|o| o.values_mut().next()),
+            "add" | "create" | "insert" | "replace" => {
+                body.as_object_mut().and_then(|o| o.values_mut().next())
+            }
             _ => Some(body),
         };
         if let Some(Value::Object(object)) = body {

@@ -232,7 +232,9 @@ impl Reader<'_> {
     /// A data type, or those of a concatenation.
     fn type_names(&mut self, value: &Value) -> Option<Expr> {
         match value {
-            Value::String(text) if text == "verdict" || DataType::from_name(text).is_some() => Some(symbol(text)),
+            Value::String(text) if text == "verdict" || DataType::from_name(text).is_some() => {
+                Some(symbol(text))
+            }
             Value::String(text) => self.error(format!("Invalid datatype '{text}'.")),
             Value::Array(list) => {
                 let mut parts = Vec::new();
@@ -273,7 +275,8 @@ impl Reader<'_> {
         }
         let listed = value.as_str().filter(|t| t.contains(" . "));
         let listed = listed.map(|t| Value::from(t.split(" . ").collect::<Vec<_>>()));
-        let known = |v: &Value| v.as_str().is_some_and(|t| t == "verdict" || DataType::from_name(t).is_some());
+        let known =
+            |v: &Value| v.as_str().is_some_and(|t| t == "verdict" || DataType::from_name(t).is_some());
         let types = listed.as_ref().unwrap_or(value);
         if !types.is_array() && !known(types) || !several(types).iter().all(known) {
             let shown = value.as_str().map_or_else(|| super::super::to_text(value), Into::into);
@@ -375,9 +378,8 @@ impl Reader<'_> {
             ObjectType::SecMark => {
                 let context = self.text(object, "context", 0)?;
                 if context.len() >= CONTEXT_MAX {
-                    return self.error(format!(
-                        "Invalid secmark context '{context}', max length is {CONTEXT_MAX}."
-                    ));
+                    return self
+                        .error(format!("Invalid secmark context '{context}', max length is {CONTEXT_MAX}."));
                 }
                 ObjectSpec::SecMark(context.into())
             }
@@ -447,8 +449,7 @@ impl Reader<'_> {
 }
 
 fn priority_of(number: i32) -> PrioritySpec {
-    let zero =
-        Expr::typed(ExprKind::Value(0), INTERNAL, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+    let zero = Expr::typed(ExprKind::Value(0), INTERNAL, Type::Base(DataType::Integer), ByteOrder::Host, 32);
     PrioritySpec { expr: zero, offset: number, loc: INTERNAL }
 }
 

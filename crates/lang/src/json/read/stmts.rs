@@ -69,9 +69,7 @@ impl Reader<'_> {
                 Some(_) => self.error("Illegal TCP optstrip argument"),
                 None => self.error("Illegal TCP optstrip argument"),
             },
-            "xt" => {
-                self.error("unsupported xtables compat expression, use iptables-nft with this ruleset")
-            }
+            "xt" => self.error("unsupported xtables compat expression, use iptables-nft with this ruleset"),
             other => match self.stateful(other, body) {
                 Some(kind) => kind,
                 None => self.error(format!("Unknown statement object '{other}'.")),
@@ -196,7 +194,8 @@ impl Reader<'_> {
         let family = self.address_family(object)?;
         let addr = self.maybe_expr(object, "addr", "Invalid nat addr.")?;
         let port = self.maybe_expr(object, "port", "Invalid nat port.")?;
-        let mut nat = Nat { kind, family, addr, port, flags: 0, interval: false, concat: false, prefix: false };
+        let mut nat =
+            Nat { kind, family, addr, port, flags: 0, interval: false, concat: false, prefix: false };
         for word in object.get("flags").map_or(&[][..], several) {
             let Some(word) = word.as_str() else {
                 let kind = type_name(word);
@@ -386,4 +385,3 @@ impl Reader<'_> {
         }
     }
 }
-
