@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::{constant, fields, raw, set_type};
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
+use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload, RelOp};
 use crate::datatype::Type;
 use crate::exthdr;
 
@@ -199,6 +199,25 @@ pub(super) fn retype_concat(left: &Expr, right: &mut Expr) {
     }
 }
 
+/// Fewer bytes than the left side has are the start of it.
+pub(super) fn widen(left: &Expr, right: &mut Expr) {
+    let ExprKind::Value(value) = right.kind else { return };
+    let dtype = left.dtype.base();
+    if right.len >= left.len
+        || left.len > 128
+        || right.order != ByteOrder::Big
+        || !fields::has_prefixes(dtype)
+    {
+        return;
+    }
+    let len = right.len;
+    let mut base = right.clone();
+    base.kind = ExprKind::Value(value << (left.len - len));
+    base.len = left.len;
+    right.kind = ExprKind::Prefix { base: Box::new(base), len };
+    right.len = left.len;
+}
+
 /// Length of the prefix that a mask of so many bits is.
 fn mask_length(mask: u128, bits: u32) -> Option<u32> {
     if bits == 0 || bits > 128 {
@@ -288,13 +307,29 @@ pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> O
         _ => return None,
     };
     let ExprKind::Payload(payload) = &target.kind else { return None };
-    let (field, shift) = context.field_under(payload, target.len, cleared | set)?;
+    let (field, shift) = context
+        .field_under(payload, target.len, cleared | set)
+        .or_else(|| raw_field(payload, target.len, cleared | set))?;
     let mut result = constant(&[]);
     result.kind = ExprKind::Value(set >> shift);
     result.dtype = field.dtype.clone();
     result.order = field.order;
     result.len = field.len;
     Some((field, result))
+}
+
+/// Bits without a name, where they are in one piece.
+fn raw_field(payload: &Payload, len: u32, mask: u128) -> Option<(Expr, u32)> {
+    if mask == 0 {
+        return None;
+    }
+    let shift = mask.trailing_zeros();
+    let width = 128 - mask.leading_zeros() - shift;
+    if mask.count_ones() != width {
+        return None;
+    }
+    let offset = payload.offset + len.checked_sub(shift + width)?;
+    Some((fields::raw_payload(payload.base, offset, width), shift))
 }
 
 /// A raw constant as a number in network order.

@@ -161,6 +161,7 @@ impl Walk {
             binop::retype_concat(&left, &mut right);
             binop::retype_raw(&left, &mut right);
         }
+        binop::widen(&left, &mut right);
         self.expr(&mut right);
         if let ExprKind::Meta { key } = left.kind
             && is_equality(op)

@@ -313,7 +313,9 @@ impl Eval<'_, '_> {
             self.convert(value, order)?;
         }
         let ExprKind::Payload(payload) = &mut target.kind else { return Ok(()) };
-        let checksum = payload.proto.is_some_and(|p| p.checksum.is_some());
+        // What is inside is data under a checksum too.
+        let checksum = payload.base == penstock_program::expr::PayloadBase::Inner
+            || payload.proto.is_some_and(|p| p.checksum.is_some());
         let whole = payload.offset % 8 == 0 && bits % 8 == 0;
         let mut size = bits.div_ceil(8);
         if whole && (!checksum || size % 2 == 0) {

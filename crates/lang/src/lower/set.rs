@@ -100,7 +100,8 @@ pub(crate) fn anonymous(
     description.size = match set.size {
         Some(size) => Some(size),
         None if set.elements.is_some() => Some(element_count(info, &elements)),
-        None => None,
+        // A meter that says nothing gets as many as other dynamic sets.
+        None => Some(65535),
     };
     let name: Arc<str> = match info.name.rsplit_once('#') {
         Some((pattern, _)) => pattern.into(),

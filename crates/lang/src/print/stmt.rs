@@ -81,11 +81,8 @@ impl Printer<'_> {
             }
             StmtKind::Synproxy { mss, wscale, flags } => {
                 self.push("synproxy");
-                if flags & SYNPROXY_MSS != 0 {
-                    self.write(format_args!(" mss {mss}"));
-                }
-                if flags & SYNPROXY_WSCALE != 0 {
-                    self.write(format_args!(" wscale {wscale}"));
+                if flags & (SYNPROXY_MSS | SYNPROXY_WSCALE) != 0 {
+                    self.write(format_args!(" mss {mss} wscale {wscale}"));
                 }
                 self.push(synproxy_flags(*flags));
             }
