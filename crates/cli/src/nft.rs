@@ -118,9 +118,16 @@ fn read_input(name: &str) -> Result<String, String> {
 /// Prints what a run said. A reader that went away is no error of ours.
 fn show(outcome: &Outcome) -> bool {
     let mut stdout = std::io::stdout().lock();
+    let mut stderr = std::io::stderr();
+    for merge in &outcome.merges {
+        let _ = write!(stderr, "{}into:\n\t", merge.rules);
+        let _ = stdout.write_all(merge.into.as_bytes());
+        let _ = stdout.flush();
+        let _ = writeln!(stderr);
+    }
     let _ = stdout.write_all(outcome.stdout.as_bytes());
     let _ = stdout.flush();
-    let _ = std::io::stderr().write_all(outcome.stderr.as_bytes());
+    let _ = stderr.write_all(outcome.stderr.as_bytes());
     outcome.ok
 }
 

@@ -78,26 +78,11 @@ impl Diagnostic {
             return out;
         };
         let place = Span::of(self.loc, inputs);
-        if let Origin::File { name, from } = &input.origin {
-            let mut prefix = "In file included from";
-            let mut outer = *from;
-            while let Some(loc) = outer {
-                let Some(Origin::File { name, from }) =
-                    inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
-                else {
-                    break;
-                };
-                let span = Span::of(loc, inputs);
-                let _ = writeln!(out, "{prefix} {name}:{}:{}-{}:", span.line, span.first, span.last);
-                prefix = "                 from";
-                outer = *from;
-            }
-            let _ = write!(out, "{name}:{}:{}-{}: ", place.line, place.first, place.last);
-        }
+        out.push_str(&place_text(self.loc, inputs));
         let _ = writeln!(out, "{name}: {}", self.message);
 
         let text = &input.text;
-        let line = text[place.start..].split('\n').next().unwrap_or("");
+        let line = line_at(text, place.start);
         let _ = writeln!(out, "{line}");
         // Tabs before the marks keep them in place.
         let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
@@ -119,6 +104,39 @@ impl Diagnostic {
         out.push('\n');
         out
     }
+}
+
+/// How a text came to be read, and the place: what stands before a message. Nothing for command lines.
+fn place_text(loc: Loc, inputs: &Inputs) -> String {
+    let mut out = String::new();
+    let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin) else {
+        return out;
+    };
+    let mut prefix = "In file included from";
+    let mut outer = *from;
+    while let Some(loc) = outer {
+        let Some(Origin::File { name, from }) = inputs.inputs.get(loc.input as usize).map(|i| &i.origin)
+        else {
+            break;
+        };
+        let span = Span::of(loc, inputs);
+        let _ = writeln!(out, "{prefix} {name}:{}:{}-{}:", span.line, span.first, span.last);
+        prefix = "                 from";
+        outer = *from;
+    }
+    let place = Span::of(loc, inputs);
+    let _ = write!(out, "{name}:{}:{}-{}: ", place.line, place.first, place.last);
+    out
+}
+
+/// A place as it stands before a message, and the line that it is on.
+pub(crate) fn place_of(loc: Loc, inputs: &Inputs) -> (String, &str) {
+    let text = inputs.inputs.get(loc.input as usize).map_or("", |i| &*i.text);
+    (place_text(loc, inputs), line_at(text, Span::of(loc, inputs).start))
+}
+
+fn line_at(text: &str, start: usize) -> &str {
+    text.get(start..).and_then(|rest| rest.split('\n').next()).unwrap_or("")
 }
 
 impl Diagnostics {

@@ -63,6 +63,19 @@ pub trait Files {
     fn glob(&self, pattern: &str) -> Vec<String>;
 }
 
+/// No files at all: for texts that include nothing.
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _path: &str) -> Result<String, String> {
+        Err("No such file or directory".into())
+    }
+
+    fn glob(&self, _pattern: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
     pub fn add(&mut self, origin: Origin, text: impl Into<Arc<str>>) -> u32 {

@@ -293,7 +293,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('i'), _) => interactive = true,
             (Some('I'), _) => options.include_paths.push(argument),
             (Some('c'), _) => options.check = true,
-            (Some('o'), _) => return Err("Error: -o/--optimize is not there yet\n".into()),
+            (Some('o'), _) => options.optimize = true,
             (_, Some("offline")) => state = State::Offline,
             (_, Some("state")) => state = State::File(argument.into()),
             (Some('a'), _) => format.handles = true,

@@ -167,7 +167,8 @@ pub(crate) struct Eval<'c, 'a> {
 }
 
 impl<'c, 'a> Eval<'c, 'a> {
-    fn new(ctx: &'c mut Context<'a>, family: Family, table: Option<Arc<str>>) -> Self {
+    /// At the start of a command.
+    pub(crate) fn new(ctx: &'c mut Context<'a>, family: Family, table: Option<Arc<str>>) -> Self {
         Eval {
             ctx,
             family,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::link::{Linked, Place};
-use penstock_ruleset::model::ElementValue;
+use penstock_ruleset::model::{ElementValue, Generation};
 use penstock_ruleset::{Change, Ruleset, Transaction};
 use penstock_sets::Element;
 
@@ -34,6 +34,7 @@ use crate::eval::{Context, evaluate, expand};
 use crate::json;
 use crate::lower::{self, Lowered, Places};
 use crate::names::Names;
+use crate::optimize::{Merge, optimize};
 use crate::parse::{MAX_ERRORS, parse};
 use crate::scope::Scope;
 use crate::source::{Files, Inputs, Origin};
@@ -52,6 +53,8 @@ pub struct Options {
     pub check: bool,
     /// `-e`: what was added is printed.
     pub echo: bool,
+    /// `-o`: neighbouring rules are merged.
+    pub optimize: bool,
     /// `-j`: listings are JSON.
     pub json: bool,
     /// `-a -s -t -n -y -p -T -S -N -u`
@@ -73,6 +76,8 @@ pub struct Outcome {
     pub stdout: String,
     /// For standard error.
     pub stderr: String,
+    /// What `-o` merged: told before anything else, on both outputs by turns.
+    pub merges: Vec<Merge>,
     /// Whether all went well. Otherwise the ruleset is as before.
     pub ok: bool,
 }
@@ -137,12 +142,22 @@ impl<'a> Session<'a> {
         let text = inputs.text(input);
         let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
         let document = json.is_some().then_some(&*text);
-        let cmds = match json {
+        let mut cmds = match json {
             Some(cmds) => cmds,
             None => parse(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags),
         };
 
         let generation = ruleset.generation();
+        if self.options.optimize && !diags.has_errors() {
+            match self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) {
+                Some(mut ctx) => out.merges = optimize(&mut cmds, &generation, &mut ctx, &inputs),
+                None => {
+                    out.stderr.push_str(&diags.render(&inputs));
+                    return out;
+                }
+            }
+            diags.list.clear();
+        }
         let mut ctx = Context::new(&generation, self.names);
         ctx.now = now;
         let steps = self.steps(cmds, &mut ctx, &mut diags);
@@ -178,6 +193,26 @@ impl<'a> Session<'a> {
         out.ok = !diags.has_errors();
         out.stderr.push_str(&diags.render(&inputs));
         out
+    }
+
+    /// Runs commands to see what they define, and whether they are right: what is refused is not to be told in the words
+    /// of what `-o` would make of it. Nothing is committed, answered or reset.
+    fn rehearse(
+        &self,
+        cmds: Vec<Cmd>,
+        generation: &Arc<Generation>,
+        ruleset: &Ruleset,
+        now: u64,
+        diags: &mut Diagnostics,
+    ) -> Option<Context<'a>> {
+        let mut ctx = Context::new(generation, self.names);
+        ctx.now = now;
+        let mut steps = self.steps(cmds, &mut ctx, diags);
+        if !diags.has_errors() {
+            steps.retain(|step| !step.lowered.is_empty());
+            self.execute(&steps, &mut ruleset.begin_at(now), now, diags, &mut Outcome::default());
+        }
+        (!diags.has_errors()).then_some(ctx)
     }
 
     fn define_variables(&mut self, inputs: &mut Inputs, diags: &mut Diagnostics) {

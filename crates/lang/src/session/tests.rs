@@ -3,18 +3,7 @@
 use std::net::IpAddr;
 
 use super::*;
-
-struct NoFiles;
-
-impl Files for NoFiles {
-    fn read(&self, _path: &str) -> Result<String, String> {
-        Err("No such file or directory".into())
-    }
-
-    fn glob(&self, _pattern: &str) -> Vec<String> {
-        Vec::new()
-    }
-}
+use crate::source::NoFiles;
 
 /// A machine with a loopback device, and TCP by name.
 struct Machine;

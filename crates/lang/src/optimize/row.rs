@@ -1,0 +1,266 @@
+//! A rule as a row of a table whose columns are the selectors of the chain.
+
+use penstock_ruleset::model::Family;
+
+use crate::ast::cmd::RuleBlock;
+use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
+use crate::ast::stmt::{Nat, NatKind};
+use crate::ast::{Stmt, StmtKind};
+use crate::datatype::Format;
+use crate::eval::{Context, Eval};
+use crate::names::Names;
+use crate::print::stmts_text;
+use crate::selector::{Match, Says, without_places};
+use crate::source::Loc;
+
+/// The selectors of a chain, in the order in which its rules first name them: that of fields in concatenations.
+#[derive(Default)]
+pub(super) struct Columns {
+    /// Without places.
+    pub selectors: Vec<Expr>,
+}
+
+impl Columns {
+    fn number(&mut self, selector: &Expr) -> usize {
+        self.selectors.iter().position(|s| s == selector).unwrap_or_else(|| {
+            self.selectors.push(selector.clone());
+            self.selectors.len() - 1
+        })
+    }
+}
+
+/// One match of a rule.
+pub(super) struct Cell {
+    /// Number of the selector.
+    pub column: usize,
+    /// Number of the statement in the rule.
+    pub stmt: usize,
+    pub means: Match,
+    /// The values as written; empty where they cannot be elements of a set.
+    pub elements: Vec<Expr>,
+}
+
+/// How a rule ends.
+pub(super) enum End {
+    /// It goes on with the next rule.
+    None,
+    /// The same for all of its packets. The text tells verdicts apart.
+    Verdict { verdict: Expr, text: String },
+    /// A verdict by this selector.
+    Map { key: Expr, mappings: Vec<Expr>, values: Vec<crate::selector::Ranges> },
+    /// `reject …`, `queue …`
+    Stmt(String),
+    /// `snat to ADDRESS`, `dnat to ADDRESS:PORT`
+    Nat(Box<Nat>),
+}
+
+/// A rule that may be part of a merge.
+pub(super) struct Row {
+    /// By column.
+    pub cells: Vec<Cell>,
+    /// Between the matches and the end, in order.
+    pub others: Vec<Stmt>,
+    /// `others` as text, without state.
+    pub others_text: String,
+    pub end: End,
+}
+
+impl Row {
+    /// Reads a rule: matches, then counters and the like, then the end. `None` for rules that do more.
+    pub fn read(
+        rule: &RuleBlock,
+        columns: &mut Columns,
+        ctx: &mut Context<'_>,
+        family: Family,
+        table: &std::sync::Arc<str>,
+    ) -> Option<Row> {
+        let names = ctx.names;
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut others = Vec::new();
+        let mut end = End::None;
+        // All selectors of the chain count for the order, whatever else their rules do.
+        let mut usable = rule.rules.is_empty();
+        for (number, stmt) in rule.stmts.iter().enumerate() {
+            let mut eval = Eval::new(ctx, family, Some(table.clone()));
+            match &stmt.kind {
+                StmtKind::Match(_) => {
+                    let Some(means) = Match::read(stmt, &mut eval) else {
+                        usable = false;
+                        continue;
+                    };
+                    let column = columns.number(&means.selector);
+                    let elements = elements(stmt, rule.loc, &means);
+                    let twice = cells.iter().any(|c| c.column == column);
+                    // A counter before a match counts packets that other rules of the merge match.
+                    if twice || !others.is_empty() || !matches!(means.says, Says::Values(_) | Says::AnyBit(_))
+                    {
+                        usable = false;
+                    }
+                    cells.push(Cell { column, stmt: number, means, elements });
+                }
+                StmtKind::Counter { .. } | StmtKind::Log(_) | StmtKind::Notrack => others.push(stmt.clone()),
+                _ if number + 1 < rule.stmts.len() => usable = false,
+                _ => match End::read(stmt, rule.loc, &mut eval, names) {
+                    Some(found) => end = found,
+                    None => usable = false,
+                },
+            }
+        }
+        cells.sort_by_key(|c| c.column);
+        let others_text = text(&others, names);
+        let untracked = others.iter().any(|s| matches!(s.kind, StmtKind::Notrack));
+        let asks_connection =
+            cells.iter().any(|c| matches!(columns.selectors[c.column].kind, ExprKind::Ct { .. }));
+        (usable && !(untracked && asks_connection)).then_some(Row { cells, others, others_text, end })
+    }
+
+    /// Whether what stands before the end is counters only, which elements of a map can have instead.
+    pub fn only_counts(&self) -> bool {
+        self.others.iter().all(|s| matches!(s.kind, StmtKind::Counter { .. })) && self.others.len() <= 1
+    }
+}
+
+/// Statements as text, without state.
+pub(super) fn text(stmts: &[Stmt], names: &dyn Names) -> String {
+    stmts_text(stmts, Format { stateless: true, ..Format::default() }, names)
+}
+
+/// Whether an expression was written in the rule, and not defined elsewhere.
+fn written_in(e: &Expr, rule: Loc) -> bool {
+    e.loc.input == rule.input && rule.start <= e.loc.start && e.loc.end <= rule.end
+}
+
+/// A plain value, range or prefix.
+fn is_plain(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Symbol { kind, .. } => *kind == crate::ast::expr::SymbolKind::Value,
+        ExprKind::Value(_) | ExprKind::String(_) => true,
+        ExprKind::Prefix { base, .. } => is_plain(base),
+        ExprKind::Range { left, right } => is_plain(left) && is_plain(right),
+        ExprKind::Concat(parts) => parts.iter().all(is_plain),
+        _ => false,
+    }
+}
+
+/// The values of a match as elements of a set; none where a set would mean something else.
+fn elements(stmt: &Stmt, rule: Loc, means: &Match) -> Vec<Expr> {
+    let StmtKind::Match(e) = &stmt.kind else { return Vec::new() };
+    let ExprKind::Relational { op, right, .. } = &e.kind else { return Vec::new() };
+    let equal = matches!(op, crate::ast::expr::RelOp::Implicit | crate::ast::expr::RelOp::Eq);
+    if !equal || means.boolean || !matches!(means.says, Says::Values(_)) {
+        return Vec::new();
+    }
+    let found = match &right.kind {
+        ExprKind::Set { elements, .. } => elements.clone(),
+        // Flags that a set has one by one.
+        ExprKind::List(parts) if means.flags && *op == crate::ast::expr::RelOp::Implicit => parts.clone(),
+        // A number can be several flags at once.
+        _ if means.flags && means.values().is_some_and(|v| v.len() != 1) => return Vec::new(),
+        _ => vec![(**right).clone()],
+    };
+    if found.iter().all(|e| is_plain(e) && written_in(e, rule)) { found } else { Vec::new() }
+}
+
+impl End {
+    fn read(stmt: &Stmt, rule: Loc, eval: &mut Eval<'_, '_>, names: &dyn Names) -> Option<End> {
+        match &stmt.kind {
+            StmtKind::Verdict(e) => match &e.kind {
+                ExprKind::Verdict(verdict) => {
+                    if let VerdictExpr::Jump(to) | VerdictExpr::Goto(to) = verdict
+                        && !matches!(to.kind, ExprKind::Symbol { .. } | ExprKind::String(_))
+                    {
+                        return None;
+                    }
+                    let text = text(std::slice::from_ref(stmt), names);
+                    Some(End::Verdict { verdict: e.clone(), text })
+                }
+                ExprKind::Map { key, mappings } => {
+                    let ExprKind::Set { elements, .. } = &mappings.kind else { return None };
+                    let plain = |e: &Expr| match &e.kind {
+                        ExprKind::Mapping { left, .. } => {
+                            let key = match &left.kind {
+                                ExprKind::SetElem(elem) => &elem.key,
+                                _ => left,
+                            };
+                            is_plain(key) && written_in(key, rule)
+                        }
+                        _ => false,
+                    };
+                    if !elements.iter().all(plain) {
+                        return None;
+                    }
+                    let keys = elements.iter().map(key_of).collect();
+                    let set =
+                        Expr::new(ExprKind::Set { elements: keys, flags: Default::default() }, mappings.loc);
+                    let means = Match::of(crate::ast::expr::RelOp::Eq, key, &set, eval)?;
+                    Some(End::Map {
+                        key: without_places(key)?,
+                        mappings: elements.clone(),
+                        values: means.values()?.to_vec(),
+                    })
+                }
+                _ => None,
+            },
+            StmtKind::Reject(_) | StmtKind::Queue { .. } => {
+                Some(End::Stmt(text(std::slice::from_ref(stmt), names)))
+            }
+            StmtKind::Nat(nat) => {
+                let one = |e: &Expr| {
+                    matches!(e.kind, ExprKind::Symbol { .. } | ExprKind::Value(_)) && written_in(e, rule)
+                };
+                let plain = matches!(nat.kind, NatKind::Nat(_))
+                    && !nat.interval
+                    && !nat.concat
+                    && !nat.prefix
+                    && nat.addr.as_ref().is_some_and(one)
+                    && nat.port.as_ref().is_none_or(one);
+                plain.then(|| End::Nat(Box::new(nat.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether no later rule of the chain sees a packet that this ended.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            End::None | End::Map { .. } => false,
+            End::Verdict { verdict, .. } => !matches!(
+                verdict.kind,
+                ExprKind::Verdict(VerdictExpr::Continue | VerdictExpr::Break | VerdictExpr::Jump(_))
+            ),
+            End::Stmt(_) | End::Nat(_) => true,
+        }
+    }
+
+    /// Chains that packets come back from.
+    pub fn jumps(&self) -> Vec<&str> {
+        match self {
+            End::Verdict { verdict, .. } => jump_target(verdict).into_iter().collect(),
+            End::Map { mappings, .. } => mappings
+                .iter()
+                .filter_map(|m| match &m.kind {
+                    ExprKind::Mapping { right, .. } => jump_target(right),
+                    _ => None,
+                })
+                .collect(),
+            End::None | End::Stmt(_) | End::Nat(_) => Vec::new(),
+        }
+    }
+}
+
+fn jump_target(verdict: &Expr) -> Option<&str> {
+    let ExprKind::Verdict(VerdictExpr::Jump(to)) = &verdict.kind else { return None };
+    match &to.kind {
+        ExprKind::Symbol { text, .. } | ExprKind::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The key of an element.
+pub(super) fn key_of(element: &Expr) -> Expr {
+    match &element.kind {
+        ExprKind::Mapping { left, .. } => key_of(left),
+        ExprKind::SetElem(elem) => elem.key.clone(),
+        _ => element.clone(),
+    }
+}
