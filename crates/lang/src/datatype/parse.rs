@@ -157,20 +157,16 @@ fn from_system(dtype: DataType, table: &str, text: &str, names: &dyn Names) -> R
     }
 }
 
+/// Bytes in hexadecimal; those of an Ethernet address that are not written are zeros in front.
 fn parse_link_address(dtype: DataType, text: &str) -> Result<u128, String> {
-    let mut value = 0u128;
-    let mut bytes = 0;
-    for part in text.split(':') {
-        if part.is_empty() || part.len() > 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) || bytes == 16 {
-            return Err(unknown(dtype));
-        }
-        value = value << 8 | u128::from_str_radix(part, 16).map_err(|_| unknown(dtype))?;
-        bytes += 1;
-    }
-    if dtype == DataType::EtherAddr && bytes != 6 {
-        return Err(unknown(dtype));
-    }
-    Ok(value)
+    let most = if dtype == DataType::EtherAddr { 6 } else { 16 };
+    let byte = |part: &str| match part.len() {
+        1 | 2 => u8::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+    let bytes = bytes.filter(|bytes| bytes.len() <= most).ok_or("Invalid LL address")?;
+    Ok(bytes.iter().fold(0, |value, byte| value << 8 | u128::from(*byte)))
 }
 
 /// The forms of inet_aton(3): one to four numbers, the last one filling what is left.

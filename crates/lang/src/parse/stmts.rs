@@ -652,14 +652,10 @@ fn time_unit(word: &str) -> Option<u64> {
     })
 }
 
-/// Bytes.
+/// Bytes. What follows the unit in a word is not looked at, as in nft's `data_unit_parse()`.
 fn data_unit(word: &str) -> Option<u64> {
-    Some(match word {
-        "bytes" => 1,
-        "kbytes" => 1024,
-        "mbytes" => 1024 * 1024,
-        _ => return None,
-    })
+    const UNITS: [(&str, u64); 3] = [("bytes", 1), ("kbytes", 1024), ("mbytes", 1024 * 1024)];
+    UNITS.iter().find(|(unit, _)| word.starts_with(unit)).map(|(_, bytes)| *bytes)
 }
 
 /// Syslog levels; 8 is the audit subsystem.
