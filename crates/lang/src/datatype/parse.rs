@@ -39,7 +39,7 @@ const PROTOCOLS: [(&str, u8); 11] = [
 /// Parses what was written for a value of the type. The error is nft's text for it.
 pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant, String> {
     let value = match dtype {
-        DataType::Invalid => return Err("No symbol type information".into()),
+        DataType::Invalid => return Err("Can't parse symbolic invalid expressions".into()),
         DataType::Verdict => return Err("Can't parse symbolic netfilter verdict expressions".into()),
         DataType::String | DataType::IfName => return parse_text(dtype, text),
         DataType::LlAddr | DataType::EtherAddr => parse_link_address(dtype, text)?,

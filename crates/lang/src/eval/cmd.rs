@@ -275,7 +275,8 @@ impl Eval<'_, '_> {
         let word = if block.map { "map" } else { "set" };
         let place = target.name.as_ref().map_or(block.loc, |n| n.loc);
         let Some(key) = &mut block.key else {
-            return error(place, format!("{word} definition does not specify key"));
+            // Only with a type is a map known as one.
+            return error(place, "set definition does not specify key");
         };
         let mut key_type = self.type_of(key, block.key_typeof, place, word)?;
         if key_type.len() > 64 * 8 {

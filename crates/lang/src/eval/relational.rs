@@ -2,7 +2,7 @@
 
 use penstock_program::expr::CtKey;
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
 use crate::eval::context::Base;
@@ -43,6 +43,9 @@ impl Eval<'_, '_> {
         let ExprKind::Relational { op, left, right } = &mut e.kind else { return Ok(()) };
         if let (ExprKind::Fib { flags, .. }, true) = (&mut left.kind, is_boolean(right)) {
             *flags |= 32;
+        }
+        if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = left.kind {
+            return error(left.loc, "No symbol type information");
         }
         self.expr(left)?;
         self.expr(right)?;

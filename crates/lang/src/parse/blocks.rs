@@ -20,7 +20,12 @@ const FLOWTABLE_COUNTER: u32 = 2;
 
 impl Parser<'_> {
     pub(super) fn table_block(&mut self, table: &mut TableBlock) -> Parsed<()> {
-        self.block(|p| p.table_item(table))
+        self.block(|p| {
+            p.in_table = true;
+            let result = p.table_item(table);
+            p.in_table = false;
+            result
+        })
     }
 
     fn table_item(&mut self, table: &mut TableBlock) -> Parsed<()> {
@@ -137,17 +142,8 @@ impl Parser<'_> {
     fn hook_spec(&mut self) -> Parsed<HookSpec> {
         let start = self.take().loc;
         let type_name = self.identifier()?;
-        let kind = match &*type_name.text {
-            "filter" => ChainType::Filter,
-            "nat" => ChainType::Nat,
-            "route" => ChainType::Route,
-            _ => return self.error(type_name.loc, "unknown chain type"),
-        };
         self.need("hook")?;
         let hook_name = self.identifier()?;
-        let Some(hook) = self.hook_by_name(&hook_name.text) else {
-            return self.error(hook_name.loc, "unknown chain hook");
-        };
         let devices = match self.word() {
             "device" => {
                 self.take();
@@ -176,6 +172,16 @@ impl Parser<'_> {
             _ => return self.unexpected(&["priority"]),
         };
         let priority = self.priority()?;
+        // Names are looked at when all is read.
+        let kind = match &*type_name.text {
+            "filter" => ChainType::Filter,
+            "nat" => ChainType::Nat,
+            "route" => ChainType::Route,
+            _ => return self.error(type_name.loc, "unknown chain type"),
+        };
+        let Some(hook) = self.hook_by_name(&hook_name.text) else {
+            return self.error(hook_name.loc, "unknown chain hook");
+        };
         Ok(HookSpec {
             kind,
             type_loc: type_name.loc,
@@ -304,7 +310,7 @@ impl Parser<'_> {
             match token.tok {
                 Tok::RightBrace => {
                     if elements.is_empty() {
-                        return self.unexpected(&[]);
+                        return self.unexpected(&["string", "quoted string", "'$'"]);
                     }
                     break;
                 }
@@ -313,14 +319,16 @@ impl Parser<'_> {
                     let name = self.string()?;
                     elements.push(Self::symbol(name.text, name.loc));
                 }
-                _ => return self.unexpected(&[]),
+                _ => return self.unexpected(&["string", "quoted string", "'$'"]),
             }
             self.skip_newlines();
             if !self.eat_tok(Tok::Comma) {
                 break;
             }
         }
-        self.need_tok(Tok::RightBrace)?;
+        if !self.eat_tok(Tok::RightBrace) {
+            return self.unexpected(&["comma", "'}'"]);
+        }
         let flags = SetExprFlags::default();
         Ok(Expr::new(ExprKind::Set { elements, flags }, self.since(start)))
     }

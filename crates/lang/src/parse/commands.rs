@@ -292,14 +292,6 @@ impl Parser<'_> {
 
     // add, create, insert, replace
 
-    /// `rule`, which may be left out where the name of a table and chain follow.
-    fn rule_word(&mut self) -> Parsed<()> {
-        if self.eat("rule") || self.family_ahead() || self.peek_second().tok == Tok::Word {
-            return Ok(());
-        }
-        self.unexpected(&["rule"])
-    }
-
     fn family_ahead(&mut self) -> bool {
         matches!(self.word(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
     }
@@ -307,13 +299,13 @@ impl Parser<'_> {
     fn new_object(&mut self, verb: Verb) -> Parsed<(CmdKind, Target)> {
         match verb {
             Verb::Insert => {
-                self.rule_word()?;
+                self.need("rule")?;
                 let target = self.rule_position()?;
                 let rule = self.rule()?;
                 return Ok((verb.cmd(New::Rule(rule)), target));
             }
             Verb::Replace => {
-                self.rule_word()?;
+                self.need("rule")?;
                 let target = self.rule_handle()?;
                 let rule = self.rule()?;
                 return Ok((verb.cmd(New::Rule(rule)), target));

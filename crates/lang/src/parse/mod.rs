@@ -92,6 +92,7 @@ pub fn parse(
         depth: 0,
         errors: 0,
         keywords: &[],
+        in_table: false,
     };
     let depth = parser.scope.depth();
     let cmds = parser.commands();
@@ -115,6 +116,8 @@ struct Parser<'a> {
     errors: usize,
     /// Words that are keywords in the statement being read, for messages only.
     keywords: &'static [&'static str],
+    /// The next block stands in a table's, so that a separator follows it.
+    in_table: bool,
 }
 
 impl Parser<'_> {
@@ -320,8 +323,9 @@ impl Parser<'_> {
     fn block_of(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         let depth = self.scope.depth();
+        let in_table = std::mem::take(&mut self.in_table);
         self.scope.open();
-        let result = self.deeper(|p| p.block_items(&mut item));
+        let result = self.deeper(|p| p.block_items(&mut item, in_table));
         self.scope.close_to(depth);
         result
     }
@@ -346,12 +350,17 @@ impl Parser<'_> {
         })
     }
 
-    fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+    fn block_items(&mut self, item: &mut impl FnMut(&mut Self) -> Parsed<()>, in_table: bool) -> Parsed<()> {
         loop {
             let result = match self.tok() {
                 Tok::RightBrace => {
                     self.take();
-                    return Ok(());
+                    // Where no separator follows, nft's parser finds itself in the block again.
+                    match self.tok() {
+                        Tok::Newline | Tok::Semicolon => return Ok(()),
+                        _ if in_table => self.unexpected(&["newline", "semicolon"]),
+                        _ => return Ok(()),
+                    }
                 }
                 Tok::Newline | Tok::Semicolon => {
                     self.take();

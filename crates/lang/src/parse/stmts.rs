@@ -516,7 +516,8 @@ impl Parser<'_> {
         let typed = self.eat("type");
         let token = self.peek();
         let number = matches!(token.tok, Tok::Num(_));
-        if !number && !(matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token)) {
+        let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token);
+        if !number && !word {
             return self.unexpected(if typed {
                 &["number", "string"]
             } else {
