@@ -247,8 +247,7 @@ fn split(args: &[String]) -> Result<(Vec<Given>, Vec<String>), String> {
             given.push(Given { option, argument });
             continue;
         }
-        let mut letters = name.char_indices();
-        while let Some((at, letter)) = letters.next() {
+        for (at, letter) in name.char_indices() {
             let Some(option) = all().find(|o| o.short == Some(letter)) else {
                 return Err(format!("nft: invalid option -- '{letter}'\n"));
             };
