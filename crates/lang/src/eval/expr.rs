@@ -167,6 +167,9 @@ impl Eval<'_, '_> {
                     }
                     None => DataType::Invalid,
                 };
+                if dtype == DataType::Invalid && self.expected.dtype.is_some() {
+                    return error(e.loc, "Can't parse symbolic invalid expressions");
+                }
                 self.parse_symbol(e, dtype, &text)?;
                 self.expr(e)
             }

@@ -81,7 +81,8 @@ impl Eval<'_, '_> {
             }
             self.convert(left, ByteOrder::Host)?;
             self.convert(right, ByteOrder::Host)?;
-            e.dtype = Type::Base(DataType::Integer);
+            let dtype = left.dtype.clone();
+            e.dtype = dtype;
             e.order = ByteOrder::Host;
             e.len = bits;
         } else {
@@ -91,7 +92,9 @@ impl Eval<'_, '_> {
             e.order = order;
             e.len = len;
         }
-        self.expected = Expected::new(e.dtype.clone(), e.order, e.len);
+        // What stands beside a shifted value is a number, whatever was shifted.
+        let beside = if op.is_shift() { Type::Base(DataType::Integer) } else { e.dtype.clone() };
+        self.expected = Expected::new(beside, e.order, e.len);
         let ExprKind::Binop { left, right, .. } = &e.kind else { return Ok(()) };
         e.singleton = true;
         if let (true, Some(a), Some(b)) = (left.constant, left.value(), right.value()) {

@@ -1,6 +1,6 @@
 //! Matches: which comparison a relational expression is, and that both sides fit.
 
-use penstock_program::expr::CtKey;
+use penstock_program::expr::{CtKey, MetaKey};
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind};
 use crate::cache::KeyType;
@@ -74,6 +74,13 @@ impl Eval<'_, '_> {
                     right.dtype.desc()
                 ),
             );
+        }
+        let secmark = matches!(
+            left.kind,
+            ExprKind::Meta { key: MetaKey::SecMark } | ExprKind::Ct { key: CtKey::SecMark, .. }
+        );
+        if secmark && right.value().is_some() {
+            return conflict(right.loc, left.loc, "Cannot be used with right hand side constant value");
         }
         match *op {
             RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => self.equality(op, left, right)?,

@@ -114,11 +114,14 @@ impl Eval<'_, '_> {
             StmtKind::Nat(nat) => self.nat(nat, loc),
             StmtKind::Tproxy { .. } => self.tproxy(stmt),
             StmtKind::Synproxy { .. } => self.synproxy(loc),
-            StmtKind::Queue { expr, .. } => {
+            StmtKind::Queue { expr, fanout, .. } => {
                 let Some(expr) = expr else { return Ok(()) };
                 self.arg(expr, loc, Expected::new(Type::Base(DataType::Integer), ByteOrder::Host, 16))?;
-                if !expr.constant && !matches!(expr.kind, ExprKind::Map { .. }) && expr.len > 16 {
-                    expr.len = 16;
+                if *fanout && !matches!(expr.kind, ExprKind::Range { .. }) {
+                    return error(expr.loc, "fanout requires a range to be specified");
+                }
+                if self.expected.max > u32::from(u16::MAX) {
+                    return error(expr.loc, "queue expression max value exceeds 65535");
                 }
                 Ok(())
             }
@@ -400,8 +403,8 @@ impl Eval<'_, '_> {
             }
             Family::Netdev => {
                 let Some(to) = to else { return error(loc, "missing destination interface") };
-                if let Some(dev) = dev {
-                    return error(dev.loc, "cannot specify device");
+                if dev.is_some() {
+                    return error(loc, "cannot specify device");
                 }
                 self.arg(to, loc, Expected::base(DataType::IfIndex))
             }
