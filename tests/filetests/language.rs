@@ -33,6 +33,17 @@ pub fn load_runnable(text: &str, net: &Network, now: u64) -> Result<Ruleset, Str
     load_with(text, net, now, true)
 }
 
+/// As [`load`] with `nft -o`; and how many merges there were.
+#[allow(dead_code)]
+pub fn load_optimized(text: &str, net: &Network, now: u64) -> Result<(Ruleset, usize), String> {
+    let names = Devices(net);
+    let mut ruleset = Ruleset::default();
+    let options = Options { optimize: true, ..Options::default() };
+    let outcome =
+        Session::new(options, &Alone, &names).run(Origin::CommandLine, text.to_string(), &mut ruleset, now);
+    if outcome.ok { Ok((ruleset, outcome.merges.len())) } else { Err(outcome.stderr) }
+}
+
 fn load_with(text: &str, net: &Network, now: u64, runnable_only: bool) -> Result<Ruleset, String> {
     let names = Devices(net);
     let mut ruleset = Ruleset::default();
