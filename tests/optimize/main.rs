@@ -62,11 +62,14 @@ fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
 /// The rules of a chain: each is likely to look at what the one before looked at.
 fn rules(rng: &mut Rng) -> String {
     let mut out = String::new();
-    let (mut selectors, mut other, mut end) = (vec![rng.usize(..SELECTORS.len())], "", "accept");
+    // Few kinds of selectors and ends, so that rules often have to do with each other.
+    let known: Vec<usize> = (0..4).map(|_| rng.usize(..SELECTORS.len())).collect();
+    let ends: Vec<&str> = (0..3).map(|_| pick(rng, &ENDS)).collect();
+    let (mut selectors, mut other, mut end) = (vec![known[0]], "", ends[0]);
     let mut map = false;
     for _ in 0..rng.usize(4..14) {
         if rng.u8(..5) == 0 {
-            selectors = (0..rng.usize(1..4)).map(|_| rng.usize(..SELECTORS.len())).collect();
+            selectors = (0..rng.usize(1..4)).map(|_| known[rng.usize(..4)]).collect();
             selectors.sort_unstable();
             selectors.dedup();
             map = rng.u8(..6) == 0;
@@ -75,11 +78,11 @@ fn rules(rng: &mut Rng) -> String {
             other = pick(rng, &OTHERS);
         }
         if rng.u8(..2) == 0 {
-            end = pick(rng, &ENDS);
+            end = pick(rng, &ends);
         }
         if map {
             let (a, b) = (rng.u8(1..6), rng.u8(6..10));
-            let (to, other) = (pick(rng, &ENDS), pick(rng, &ENDS));
+            let (to, other) = (pick(rng, &ends), pick(rng, &ends));
             out.push_str(&format!("\t\tudp dport vmap {{ {a} : {to}, {b} : {other} }}\n"));
             continue;
         }
