@@ -127,22 +127,28 @@ impl LimitState {
     /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over` considered.
     #[inline]
     pub fn take(&self, bucket: &Bucket, bytes: u64, now: u64) -> bool {
-        let cost = bucket.cost(bytes);
-        let mut seen = self.empty_at.load(Relaxed);
-        loop {
-            let tokens = match now.wrapping_sub(seen) {
-                _ if seen == FULL => bucket.tokens_max,
-                // The clock went back behind an empty bucket.
-                elapsed if (elapsed as i64) < 0 => 0,
-                elapsed => elapsed.min(bucket.tokens_max),
-            };
-            let left = tokens.wrapping_sub(cost);
-            let within = left as i64 >= 0;
-            let empty_at = now.wrapping_sub(if within { left } else { tokens });
-            match self.empty_at.compare_exchange_weak(seen, empty_at, Relaxed, Relaxed) {
-                Ok(_) => return within != bucket.over,
-                Err(other) => seen = other,
-            }
+        take(&self.empty_at, bucket, bytes, now)
+    }
+}
+
+/// As [`LimitState::take`], on the word alone.
+#[inline]
+pub(crate) fn take(empty_at: &AtomicU64, bucket: &Bucket, bytes: u64, now: u64) -> bool {
+    let cost = bucket.cost(bytes);
+    let mut seen = empty_at.load(Relaxed);
+    loop {
+        let tokens = match now.wrapping_sub(seen) {
+            _ if seen == FULL => bucket.tokens_max,
+            // The clock went back behind an empty bucket.
+            elapsed if (elapsed as i64) < 0 => 0,
+            elapsed => elapsed.min(bucket.tokens_max),
+        };
+        let left = tokens.wrapping_sub(cost);
+        let within = left as i64 >= 0;
+        let next = now.wrapping_sub(if within { left } else { tokens });
+        match empty_at.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
+            Ok(_) => return within != bucket.over,
+            Err(other) => seen = other,
         }
     }
 }

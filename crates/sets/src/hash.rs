@@ -9,20 +9,20 @@ use std::sync::OnceLock;
 const EMPTY: u64 = u64::MAX;
 const FIRST_CELLS: usize = 8;
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0u64))
 }
 
 /// 64 x 64 to 128 bits, both halves folded to one.
 #[inline]
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b);
     (wide as u64) ^ (wide >> 64) as u64
 }
 
 /// An odd constant with well spread bits (the golden ratio).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
 fn cell(upper: u32, slot: u32) -> u64 {

@@ -15,6 +15,8 @@
 //! | [`Backend::Intervals`] | sorted arrays of first and last keys |
 //! | [`Backend::ConcatenatedRanges`] | hash by the exact fields, intervals by one of the others |
 //!
+//! [`Dynamic`] is the exception: a table that packets change, shared by workers and generations as it is.
+//!
 //! ```
 //! use penstock_sets::{Description, Element, Set};
 //!
@@ -34,6 +36,7 @@
 
 mod bitmap;
 mod description;
+mod dynamic;
 mod element;
 mod hash;
 mod intervals;
@@ -43,6 +46,7 @@ mod set;
 mod slots;
 
 pub use description::{Description, Policy};
+pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::Element;
 pub use select::{Backend, LookupClass, SpaceClass};
 pub use set::{InsertError, Set};
