@@ -8,7 +8,10 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::State;
-use crate::expr::{ChecksumType, CmpOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject, RtKey};
+use crate::dynamic::{DynamicSet, Statements};
+use crate::expr::{
+    ChecksumType, CmpOp, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject, RtKey,
+};
 use crate::state::Bucket;
 
 /// Number of a chain in [`Image::chains`].
@@ -195,11 +198,48 @@ pub enum Stateful {
 #[derive(Clone, Debug)]
 pub struct LinkedSet {
     /// Elements.
-    pub set: Arc<Set<LinkedValue>>,
+    pub elements: LinkedElements,
     /// Bytes of a key.
     pub key_len: u32,
     /// Bytes of a map's values; `None` for sets, verdict and object maps.
     pub value_len: Option<u32>,
+}
+
+/// Elements of a set that lookups can name.
+#[derive(Clone, Debug)]
+pub enum LinkedElements {
+    /// Those of a generation.
+    Fixed(Arc<Set<LinkedValue>>),
+    /// Packets change them.
+    Dynamic {
+        /// The set.
+        set: Arc<DynamicSet>,
+        /// Default life of elements in milliseconds, 0 for no end.
+        timeout: u64,
+        /// Milliseconds between sweeps.
+        gc_interval: u64,
+    },
+}
+
+/// Changes an element of a set.
+#[derive(Clone, Debug)]
+pub struct SetUpdate {
+    /// What is done.
+    pub op: DynsetOp,
+    /// Where.
+    pub set: Arc<DynamicSet>,
+    /// Register slot of the key.
+    pub key: u8,
+    /// Bytes of the key.
+    pub key_len: u8,
+    /// Register slot and bytes of a map's data.
+    pub data: Option<(u8, u8)>,
+    /// Life of the element in milliseconds, 0 for no end.
+    pub timeout: u64,
+    /// Milliseconds until the place of what was removed is free.
+    pub gc_interval: u64,
+    /// What new elements get.
+    pub statements: Statements,
 }
 
 /// One operation. `src` and `dst` are register slots of 4 bytes, 0 to 15; `len` is in bytes, and an access never
@@ -251,6 +291,10 @@ pub enum Op {
     Byteorder { src: u8, dst: u8, len: u8, size: u8 },
     /// Lookup in a set or map.
     Lookup { src: u8, key_len: u8, inverse: bool, load: Load, set: Arc<Set<LinkedValue>> },
+    /// Lookup in a set or map that packets change.
+    LookupDynamic { src: u8, key_len: u8, inverse: bool, load: Load, set: Arc<DynamicSet> },
+    /// Adds, renews or removes an element.
+    SetUpdate(Arc<SetUpdate>),
     /// Runs the object that a map holds for the key.
     ObjectMap { src: u8, key_len: u8, set: Arc<Set<LinkedValue>> },
     /// Counts.

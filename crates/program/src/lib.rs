@@ -12,6 +12,7 @@
 //! not know where sets live, and knows no devices and no text but the debug form.
 
 mod data;
+pub mod dynamic;
 pub mod env;
 pub mod expr;
 pub mod image;
@@ -25,6 +26,7 @@ mod verdict;
 pub mod verify;
 
 pub use data::Data;
+pub use dynamic::DynamicSet;
 pub use env::{Context, Env, Hook};
 pub use expr::Expr;
 pub use image::Image;

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::expr::*;
-use crate::image::{ChainIndex, LinkedSet, LinkedVerdict, Load, Op, Stateful};
+use crate::image::LinkedSet;
+use crate::image::{ChainIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
 use crate::state::{BadLimit, Bucket};
 use crate::{Data, Register, State, Verdict};
 
@@ -61,7 +62,7 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
             | MetaKey::BriIifHwAddr => "packets know no bridge",
             _ => return Ok(()),
         },
-        Expr::Dynset(_) => "sets cannot be changed from the packet path",
+        Expr::Dynset(x) => return x.exprs.iter().try_for_each(supported),
         Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => CONNTRACK,
         Expr::Nat(_) | Expr::Masq(_) | Expr::Redir(_) => CONNTRACK,
         Expr::FlowOffload(_) => CONNTRACK,
@@ -364,15 +365,46 @@ fn link_expr(
                 }
             };
             let (src, key_len) = (slot(x.sreg, set.key_len)?, narrow(set.key_len)?);
-            Op::Lookup { src, key_len, inverse: x.inverse, load, set: set.set }
+            match set.elements {
+                LinkedElements::Fixed(set) => Op::Lookup { src, key_len, inverse: x.inverse, load, set },
+                LinkedElements::Dynamic { set, .. } => {
+                    Op::LookupDynamic { src, key_len, inverse: x.inverse, load, set }
+                }
+            }
+        }
+        Expr::Dynset(x) => {
+            let LinkedSet { elements, key_len, value_len } = names.set(&x.set)?;
+            let LinkedElements::Dynamic { set, timeout, gc_interval } = elements else {
+                let reason = "maps of verdicts and objects cannot be changed from the packet path";
+                return Err(LinkReason::Unsupported(Unsupported { expression: expr.name(), reason }));
+            };
+            let data = match (x.sreg_data, value_len) {
+                (Some(sreg), Some(len)) => Some((slot(sreg, len)?, narrow(len)?)),
+                (Some(_), None) => return Err(LinkReason::Malformed("the set holds no values")),
+                (None, Some(_)) if x.op != DynsetOp::Delete => {
+                    return Err(LinkReason::Malformed("an element of a map without a value"));
+                }
+                (None, _) => None,
+            };
+            let statements =
+                if x.exprs.is_empty() { set.default_statements() } else { set.statements(&x.exprs) };
+            Op::SetUpdate(Arc::new(SetUpdate {
+                op: x.op,
+                key: slot(x.sreg_key, key_len)?,
+                key_len: narrow(key_len)?,
+                data,
+                timeout: if x.timeout != 0 { x.timeout } else { timeout },
+                gc_interval,
+                statements,
+                set,
+            }))
         }
         Expr::Objref(Objref::Map { sreg, set: name }) => {
-            let set = names.set(name)?;
-            Op::ObjectMap {
-                src: slot(*sreg, set.key_len)?,
-                key_len: narrow(set.key_len)?,
-                set: set.set.clone(),
-            }
+            let LinkedSet { elements, key_len, .. } = names.set(name)?;
+            let LinkedElements::Fixed(set) = elements else {
+                return Err(LinkReason::Malformed("the map holds no objects"));
+            };
+            Op::ObjectMap { src: slot(*sreg, key_len)?, key_len: narrow(key_len)?, set }
         }
         Expr::Objref(Objref::Named { kind, name }) => match names.object(*kind, name) {
             Some(Stateful::Counter(state)) => Op::Counter(state.clone()),
@@ -442,8 +474,7 @@ fn link_expr(
             Op::Fwd { dev: slot(x.dev, 4)?, addr, v6 }
         }
         // `supported` refuses them first.
-        Expr::Dynset(_)
-        | Expr::Connlimit(_)
+        Expr::Connlimit(_)
         | Expr::Ct(_)
         | Expr::CtSet(_)
         | Expr::Notrack

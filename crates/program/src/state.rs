@@ -6,10 +6,11 @@
 //! private cells per worker would fit behind this interface without a change outside.
 
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::Expr;
 use crate::expr::{Counter, Last, Limit, LimitType, Quota};
+use crate::{DynamicSet, Expr};
 
 /// Packets and bytes (`net/netfilter/nft_counter.c`).
 #[derive(Debug, Default)]
@@ -52,13 +53,19 @@ impl QuotaState {
     /// Adds a packet, also beyond the quota; whether it is now beyond the quota.
     #[inline]
     pub fn consume(&self, bytes: u64, quota: u64) -> bool {
-        self.consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
+        consume(&self.consumed, bytes, quota)
     }
 
     /// Bytes so far, which may exceed the quota.
     pub fn consumed(&self) -> u64 {
         self.consumed.load(Relaxed)
     }
+}
+
+/// As [`QuotaState::consume`], on the word alone.
+#[inline]
+pub(crate) fn consume(consumed: &AtomicU64, bytes: u64, quota: u64) -> bool {
+    consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
 }
 
 /// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
@@ -178,11 +185,12 @@ impl LastState {
 
     /// Milliseconds since then; `None` for never.
     pub fn since(&self, now: u64) -> Option<u64> {
-        match self.at.load(Relaxed) {
-            NEVER => None,
-            at => Some(now.saturating_sub(at) / 1_000_000),
-        }
+        since(self.at.load(Relaxed), now)
     }
+}
+
+fn since(at: u64, now: u64) -> Option<u64> {
+    (at != NEVER).then(|| now.saturating_sub(at) / 1_000_000)
 }
 
 /// Counter of `numgen inc` (`net/netfilter/nft_numgen.c`).
@@ -218,6 +226,50 @@ pub enum State {
     HashSeed(u32),
     /// Of a connection limit. It counts nothing yet: without connection tracking no such rule is linked.
     Connlimit,
+    /// Of a statement of an element of a set that packets change.
+    InSet {
+        /// The set.
+        set: Arc<DynamicSet>,
+        /// The element's slot.
+        slot: u32,
+        /// Which of its statements.
+        statement: usize,
+    },
+}
+
+/// State of a statement in words of its own: packets and bytes of a counter; what is consumed of a quota; when a limit
+/// was empty; when `last` was last reached.
+pub(crate) type Words = [u64; 2];
+
+/// Words that a statement starts with.
+pub(crate) fn initial_words(expr: &Expr) -> Words {
+    match expr {
+        Expr::Counter(c) => [c.packets, c.bytes],
+        Expr::Quota(q) => [q.consumed, 0],
+        Expr::Limit(_) => [FULL, 0],
+        Expr::Last(l) => [if l.set { 0 } else { NEVER }, 0],
+        _ => [0, 0],
+    }
+}
+
+/// [`State::snapshot`] for words.
+pub(crate) fn snapshot_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
+    match expr {
+        Expr::Counter(_) => counter((words[0].load(Relaxed), words[1].load(Relaxed))),
+        Expr::Quota(q) => quota(q, words[0].load(Relaxed)),
+        Expr::Last(_) => last(since(words[0].load(Relaxed), now)),
+        _ => expr.clone(),
+    }
+}
+
+/// [`State::reset`] for words.
+pub(crate) fn reset_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr {
+    match expr {
+        Expr::Counter(_) => counter((words[0].swap(0, Relaxed), words[1].swap(0, Relaxed))),
+        Expr::Quota(q) => quota(q, words[0].swap(0, Relaxed)),
+        Expr::Last(_) => last(since(words[0].swap(NEVER, Relaxed), now)),
+        _ => expr.clone(),
+    }
 }
 
 impl State {
@@ -247,6 +299,7 @@ impl State {
             (State::Counter(state), Expr::Counter(_)) => counter(state.read()),
             (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed()),
             (State::Last(state), Expr::Last(_)) => last(state.since(now)),
+            (State::InSet { set, slot, statement }, expr) => set.snapshot(*slot, *statement, expr, now),
             _ => expr.clone(),
         }
     }
@@ -262,6 +315,7 @@ impl State {
                 state.at.store(NEVER, Relaxed);
                 shown
             }
+            (State::InSet { set, slot, statement }, expr) => set.reset(*slot, *statement, expr, now),
             _ => expr.clone(),
         }
     }

@@ -555,7 +555,11 @@ fn ports(elements: Vec<(u16, LinkedValue)>, value_len: Option<u32>) -> LinkedSet
         set.insert(Element { key, key_end: None, value, expires_at: None }, 0).unwrap();
     }
     set.commit();
-    LinkedSet { set: Arc::new(set), key_len: 2, value_len }
+    LinkedSet {
+        elements: penstock_program::image::LinkedElements::Fixed(Arc::new(set)),
+        key_len: 2,
+        value_len,
+    }
 }
 
 fn value(data: LinkedData) -> LinkedValue {

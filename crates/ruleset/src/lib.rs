@@ -28,6 +28,7 @@
 //! ```
 
 pub mod change;
+pub mod content;
 pub mod error;
 pub mod link;
 mod live;

@@ -15,6 +15,9 @@ use penstock_program::{Data, State};
 
 use crate::model::*;
 
+/// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
+const GC_INTERVAL: u64 = 1_000;
+
 /// A generation, ready to run.
 #[derive(Debug, Default)]
 pub struct Linked {
@@ -206,8 +209,23 @@ impl Names for Resolver<'_> {
 
 impl Resolver<'_> {
     fn link_set(&self, set: &Set) -> Result<LinkedSet, LinkReason> {
+        let key_len = set.description.key_len as u32;
+        let value_len = match set.data {
+            Some(MapData::Value { len }) => Some(len),
+            None | Some(MapData::Verdict | MapData::Object(_)) => None,
+        };
+        if let Some(dynamic) = set.dynamic() {
+            if !dynamic.is_runnable() {
+                let (expression, reason) = ("connlimit", "there is no connection tracking");
+                return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
+            }
+            let gc_interval = if set.gc_interval == 0 { GC_INTERVAL } else { set.gc_interval.into() };
+            let (set, timeout) = (dynamic.clone(), set.timeout);
+            let elements = LinkedElements::Dynamic { set, timeout, gc_interval };
+            return Ok(LinkedSet { elements, key_len, value_len });
+        }
         let mut refused = None;
-        let elements = set.elements.map_values(|value| {
+        let elements = set.elements().map_values(|value| {
             self.link_value(set, value).unwrap_or_else(|reason| {
                 refused.get_or_insert(reason);
                 LinkedValue { data: LinkedData::None, statements: Box::default() }
@@ -216,11 +234,7 @@ impl Resolver<'_> {
         if let Some(reason) = refused {
             return Err(reason);
         }
-        let value_len = match set.data {
-            Some(MapData::Value { len }) => Some(len),
-            None | Some(MapData::Verdict | MapData::Object(_)) => None,
-        };
-        Ok(LinkedSet { set: Arc::new(elements), key_len: set.description.key_len as u32, value_len })
+        Ok(LinkedSet { elements: LinkedElements::Fixed(Arc::new(elements)), key_len, value_len })
     }
 
     fn link_value(&self, set: &Set, value: &ElementValue) -> Result<LinkedValue, LinkReason> {

@@ -7,6 +7,8 @@ use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::{Data, Verdict};
 use penstock_sets::Description;
 
+use crate::content::Content;
+
 /// Address family of a table (`NFPROTO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -189,8 +191,8 @@ pub struct Set {
     pub exprs: Vec<Expr>,
     /// The language's.
     pub userdata: UserData,
-    /// Content.
-    pub elements: penstock_sets::Set<ElementValue>,
+    /// Elements: [`Set::elements`].
+    pub content: Content,
 }
 
 /// A stateful object.

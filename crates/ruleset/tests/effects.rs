@@ -153,7 +153,7 @@ fn renaming_a_chain_renames_what_jumps_there() {
     commit(&mut ruleset, vec![rename]).unwrap();
     let t = table_of(&ruleset);
     assert_eq!(t.chains[0].rules[0].exprs[1..], [jump("e")]);
-    let data: Vec<_> = t.sets[0].elements.iter().map(|e| e.value.data.clone().unwrap()).collect();
+    let data: Vec<_> = t.sets[0].elements().iter().map(|e| e.value.data.clone().unwrap()).collect();
     assert_eq!(data, [jump_data("e"), jump_data("c")]);
     assert!(commit(&mut ruleset, vec![delete_chain("e")]).is_err());
 }
@@ -260,7 +260,7 @@ fn timeouts_come_from_the_set_or_the_element() {
     at(&mut ruleset, SECOND, add_elements("s", first)).unwrap();
     let listed = |ruleset: &Ruleset| -> Vec<_> {
         let t = table_of(ruleset);
-        t.sets[0].elements.iter().map(|e| (e.key[3], e.value.timeout, e.expires_at)).collect()
+        t.sets[0].elements().iter().map(|e| (e.key[3], e.value.timeout, e.expires_at)).collect()
     };
     let eleven = Some(11 * SECOND);
     assert_eq!(
@@ -282,7 +282,7 @@ fn each_element_gets_its_own_copy_of_the_sets_statements() {
     let with_counter = NewSet { exprs: vec![counter()], ..new_set("s") };
     let ruleset = made_of(vec![table(IP), add_set(with_counter), add_elements("s", vec![key(1), key(2)])]);
     let t = table_of(&ruleset);
-    let states: Vec<_> = t.sets[0].elements.iter().map(|e| e.value.states.clone()).collect();
+    let states: Vec<_> = t.sets[0].elements().iter().map(|e| e.value.states.clone()).collect();
     assert!(states.iter().all(|s| s.len() == 1) && states[0] != states[1]);
 }
 
@@ -300,7 +300,7 @@ fn a_point_deletes_the_concatenated_ranges_around_it() {
     let point = Element { key: [1, 1, 1, 1, 0, 80, 0, 0].into(), ..key(0) };
     let mut ruleset = made_of(vec![table(IP), add_set(set), add_elements("s", vec![ranges])]);
     commit(&mut ruleset, vec![delete_elements("s", Some(vec![point]))]).unwrap();
-    assert!(table_of(&ruleset).sets[0].elements.is_empty());
+    assert!(table_of(&ruleset).sets[0].elements().is_empty());
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn ten_thousand_rules_and_a_hundred_thousand_elements_in_one_batch() {
     let mut ruleset = made_of(changes);
     let t = table_of(&ruleset);
     assert_eq!((t.chains.len(), t.sets.len(), t.chains[0].rules.len()), (2_001, 2_001, 2_000));
-    assert_eq!(t.sets.iter().map(|s| s.elements.len()).max(), Some(100_000));
+    assert_eq!(t.sets.iter().map(|s| s.elements().len()).max(), Some(100_000));
     let clear = vec![flush_chain("c"), delete_elements("s", None)];
     commit(&mut ruleset, clear).unwrap();
     assert_eq!(table_of(&ruleset).sets.len(), 1);

@@ -217,7 +217,8 @@ fn rule_text(table: &Table, rule: &Rule) -> String {
 }
 
 fn elements(set: &Set) -> String {
-    let texts = set.elements.iter().map(|e| {
+    let elements = set.elements();
+    let texts = elements.iter().map(|e| {
         let address = |key: &[u8]| format!("{}.{}.{}.{}", key[0], key[1], key[2], key[3]);
         let key = match &e.key_end {
             Some(end) if *end != e.key => match e.key[3] ^ end[3] {
@@ -258,7 +259,7 @@ fn listing(ruleset: &Ruleset) -> String {
         for set in table.sets.iter().filter(|s| !s.anonymous) {
             let kind = if set.data.is_some() { "map" } else { "set" };
             let _ = writeln!(out, "{kind} {} {{ # handle {}", set.name, set.handle);
-            if !set.elements.is_empty() {
+            if !set.elements().is_empty() {
                 let _ = writeln!(out, "elements = {{ {} }}", elements(set));
             }
         }

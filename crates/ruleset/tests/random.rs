@@ -92,18 +92,18 @@ fn target(verdict: &Verdict) -> Option<&Arc<str>> {
 }
 
 /// Chains that a rule leads to, by itself and by verdict maps.
-fn leads_to<'a>(table: &'a Table, rule: &'a Rule) -> Vec<&'a Arc<str>> {
+fn leads_to(table: &Table, rule: &Rule) -> Vec<Arc<str>> {
     let mut chains = Vec::new();
     for expr in &rule.exprs {
         match expr {
             Expr::Immediate(Immediate { data: ImmediateData::Verdict(verdict), .. }) => {
-                chains.extend(target(verdict))
+                chains.extend(target(verdict).cloned())
             }
             Expr::Lookup(lookup) => {
                 let set = table.sets.iter().find(|s| s.name == lookup.set).expect("a rule's set is there");
-                for element in set.elements.iter() {
+                for element in set.elements().iter() {
                     if let Some(ElementData::Verdict(verdict)) = &element.value.data {
-                        chains.extend(target(verdict));
+                        chains.extend(target(verdict).cloned());
                     }
                 }
             }
@@ -116,7 +116,7 @@ fn leads_to<'a>(table: &'a Table, rule: &'a Rule) -> Vec<&'a Arc<str>> {
 fn depth_is_bounded(table: &Table, chain: &Chain, depth: usize) {
     assert!(depth < 16, "chain {} is too deep", chain.name);
     for name in chain.rules.iter().flat_map(|r| leads_to(table, r)).collect::<HashSet<_>>() {
-        let next = table.chains.iter().find(|c| c.name == *name).expect("a jump's chain is there");
+        let next = table.chains.iter().find(|c| c.name == name).expect("a jump's chain is there");
         depth_is_bounded(table, next, depth + 1);
     }
 }
@@ -132,7 +132,7 @@ fn consistent(table: &Table) {
     assert_eq!(rules.iter().map(|r| r.handle).collect::<HashSet<_>>().len(), rules.len());
     for rule in &rules {
         for name in leads_to(table, rule) {
-            let chain = table.chains.iter().find(|c| c.name == *name).expect("a jump's chain is there");
+            let chain = table.chains.iter().find(|c| c.name == name).expect("a jump's chain is there");
             assert!(chain.base.is_none());
         }
         for expr in &rule.exprs {
@@ -147,7 +147,7 @@ fn consistent(table: &Table) {
         }
     }
     for set in &table.sets {
-        for element in set.elements.iter() {
+        for element in set.elements().iter() {
             match &element.value.data {
                 Some(ElementData::Object(name)) => assert!(table.objects.iter().any(|o| o.name == *name)),
                 Some(ElementData::Verdict(verdict)) => {

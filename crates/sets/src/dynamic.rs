@@ -73,6 +73,9 @@ pub struct Dynamic {
     /// Nothing that was added or passed in this round of [`Dynamic::search`] expires before.
     earliest_of_round: AtomicU64,
     searching: AtomicBool,
+    /// Places of [`Dynamic::remove_later`] that are not free yet, and when they are.
+    leaving: AtomicU32,
+    leave_at: AtomicU64,
     /// The slot where the search goes on.
     hand: AtomicU32,
 }
@@ -137,6 +140,8 @@ impl Dynamic {
             earliest: AtomicU64::new(NEVER),
             earliest_of_round: AtomicU64::new(NEVER),
             searching: AtomicBool::new(false),
+            leaving: AtomicU32::new(0),
+            leave_at: AtomicU64::new(0),
             hand: AtomicU32::new(0),
         }
     }
@@ -416,7 +421,7 @@ impl Dynamic {
             }
             if !reserved && !self.reserve(0) {
                 leave();
-                if searched || self.search(now, SEARCHED) == 0 {
+                if searched || self.make_room(now, SEARCHED) == 0 {
                     return None;
                 }
                 searched = true;
@@ -495,6 +500,34 @@ impl Dynamic {
         chain.removed > 0
     }
 
+    /// As [`Dynamic::remove`], but the place is free only when so many nanoseconds have passed, counted from the first
+    /// such removal whose place is not free yet: as in the kernel, where the dead wait for the next sweep.
+    pub fn remove_later(&self, key: &[u8], now: u64, delay: u64) -> bool {
+        if self.lookup(key, now, |_| ()).is_none() {
+            return false;
+        }
+        self.len.fetch_add(1, Relaxed);
+        if !self.remove(key, now) {
+            self.release();
+            return false;
+        }
+        if self.leaving.fetch_add(1, AcqRel) == 0 {
+            self.leave_at.store(now.saturating_add(delay), Release);
+        }
+        true
+    }
+
+    /// Frees places for a table that is full: of those that left long enough ago, and of those that have expired, as
+    /// far as a look at so many slots tells. How many.
+    pub fn make_room(&self, now: u64, slots: u32) -> u32 {
+        let mut freed = 0;
+        if self.leaving.load(Acquire) > 0 && now >= self.leave_at.load(Acquire) {
+            freed = self.leaving.swap(0, AcqRel);
+            self.len.fetch_sub(freed, Release);
+        }
+        freed + self.search(now, slots)
+    }
+
     /// Removes all elements.
     pub fn clear(&self) {
         for bucket in self.buckets.iter().filter(|b| b.load(Acquire) & LOW != 0) {
@@ -518,7 +551,7 @@ impl Dynamic {
 
     /// Looks through so many slots for what has expired, and takes it back; how many. It goes on where it stopped, and
     /// does nothing while nothing can have expired or while another worker is at it.
-    pub fn search(&self, now: u64, slots: u32) -> u32 {
+    fn search(&self, now: u64, slots: u32) -> u32 {
         if now < self.earliest.load(SeqCst) || self.searching.swap(true, Acquire) {
             return 0;
         }
@@ -567,11 +600,7 @@ impl Dynamic {
 
     /// All elements, in no order, those that have expired left out. Each is of one moment; what comes or goes meanwhile
     /// may be among them or not, and what goes and comes again may be twice.
-    pub fn elements<R>(
-        &self,
-        now: u64,
-        mut read: impl FnMut(&[AtomicU64]) -> R,
-    ) -> Vec<DynamicElement<R>> {
+    pub fn elements<R>(&self, now: u64, mut read: impl FnMut(&[AtomicU64]) -> R) -> Vec<DynamicElement<R>> {
         let mut elements = Vec::with_capacity(self.len() as usize);
         for slot in 0..self.used.load(Acquire) {
             elements.extend(self.element(slot, now, &mut read));

@@ -45,7 +45,7 @@ impl<'a> Delinearizer<'a> {
 
     /// All elements of a set that have not expired, in the order they are listed.
     pub fn elements(&self, set: &Set) -> Vec<Expr> {
-        let mut elements = Vec::with_capacity(set.elements.len());
+        let mut elements = Vec::new();
         self.each_element(set, &mut |element| elements.push(element));
         elements
     }
@@ -55,7 +55,8 @@ impl<'a> Delinearizer<'a> {
         let Some(key) = self.key_type(set) else { return };
         let data = self.data_type(set);
         let data = data.as_ref();
-        let alive = set.elements.iter().filter(|e| e.is_alive(self.now));
+        let elements = set.elements();
+        let alive = elements.iter().filter(|e| e.is_alive(self.now));
         if set.description.interval && matches!(key.fields.as_ref(), [field] if field.dtype.is_string()) {
             alive.flat_map(|e| self.text_elements(set, &key, data, e)).for_each(take);
         } else if listed_in_key_order(set, &key) {

@@ -158,7 +158,7 @@ impl Tables<'_> {
 
     /// The elements that a listing shows of a set.
     fn elements(&self, set: &Set) -> Vec<Expr> {
-        if self.listing.format.terse || set.elements.is_empty() {
+        if self.listing.format.terse || set.elements().is_empty() {
             return Vec::new();
         }
         self.delinearizer().elements(set)

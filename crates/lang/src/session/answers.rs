@@ -121,7 +121,7 @@ impl Session<'_> {
         let Some((table, set)) = found else {
             return error(cmd.loc, "Could not process rule: No such file or directory");
         };
-        let mut committed = set.elements.clone();
+        let mut committed = set.elements().into_owned();
         committed.commit();
         let delinearizer = Delinearizer { table, now: listing.now };
         let mut shown = Vec::new();
@@ -193,8 +193,8 @@ fn zero(generation: &Generation, object: ObjKind, target: &Target, now: u64) {
             }
             ObjKind::Set | ObjKind::Map => {
                 let set = table.sets.iter().find(|s| target.name.as_ref().is_some_and(|n| n.text == s.name));
-                for element in set.iter().flat_map(|s| s.elements.iter_unordered()) {
-                    element.value.reset(now);
+                if let Some(set) = set {
+                    set.elements().iter_unordered().for_each(|e| drop(e.value.reset(now)));
                 }
             }
             _ => {}

@@ -88,8 +88,9 @@ impl Session<'_> {
                     return Vec::new();
                 };
                 let delinearizer = Delinearizer { table, now: listing.now };
+                let all = set.elements();
                 let element = |asked: &penstock_sets::Element<_>| {
-                    let there = set.elements.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
+                    let there = all.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
                     let element = delinearizer.element(set, there)?;
                     Some(json::event(verb(mode), t.some_elements(set, &[element])))
                 };
@@ -180,8 +181,9 @@ impl Session<'_> {
                 let set = table.sets.iter().find(|s| s.name == *set && !s.anonymous)?;
                 let delinearizer = Delinearizer { table, now: listing.now };
                 let mut lines = Vec::new();
+                let all = set.elements();
                 for element in elements {
-                    let there = set.elements.find(&element.key, element.key_end.as_deref(), listing.now);
+                    let there = all.find(&element.key, element.key_end.as_deref(), listing.now);
                     let Some(there) = there else { continue };
                     let Some(expr) = delinearizer.element(set, there) else { continue };
                     let mut printer = Printer::new(listing.format, self.names);

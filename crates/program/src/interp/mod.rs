@@ -6,6 +6,7 @@
 mod bitwise;
 mod compare;
 mod dup_fwd;
+mod dynset;
 mod exthdr;
 mod fib;
 mod hash;
@@ -218,6 +219,10 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Lookup { src, key_len, inverse, load, set } => {
             lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet)
         }
+        Op::LookupDynamic { src, key_len, inverse, load, set } => {
+            dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet)
+        }
+        Op::SetUpdate(update) => dynset::update(update, registers, packet),
         Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet),
         Op::Counter(state) => stateful::counter(state, packet),
         Op::Stateful(stateful) => stateful::run(stateful, packet),

@@ -7,6 +7,7 @@ use penstock_program::Verdict;
 use super::index::{by_handle, by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewBase, NewChain};
+use crate::content::Content;
 use crate::model::{BaseChain, Chain, ChainType, ElementData, Family, Hook, MapData};
 use crate::references::{self, Reference};
 use crate::{Blame, Errno, Error};
@@ -191,8 +192,9 @@ impl OpenTable<'_> {
             let points_there = |e: &&penstock_sets::Element<crate::model::ElementValue>| {
                 references::of_element(Some(MapData::Verdict), &e.value) == Some(Reference::Chain(old))
             };
-            let keys: Vec<_> = set
-                .elements
+            // Verdict maps are never dynamic.
+            let Content::Fixed(elements) = &set.content else { continue };
+            let keys: Vec<_> = elements
                 .iter_unordered()
                 .filter(points_there)
                 .map(|e| (e.key.clone(), e.key_end.clone()))
@@ -200,10 +202,10 @@ impl OpenTable<'_> {
             if keys.is_empty() {
                 continue;
             }
-            let set = Arc::make_mut(set);
+            let Content::Fixed(elements) = &mut Arc::make_mut(set).content else { continue };
             for (key, end) in keys {
                 // At time 0 nothing has expired: what has, is renamed too, until it is swept.
-                set.elements.modify(&key, end.as_deref(), 0, |value, _| {
+                elements.modify(&key, end.as_deref(), 0, |value, _| {
                     if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) =
                         &mut value.data
                     {

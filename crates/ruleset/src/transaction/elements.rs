@@ -10,6 +10,7 @@ use super::index::place;
 use super::reach::Reach;
 use super::{Applied, OpenTable};
 use crate::change::Mode;
+use crate::content::Mark;
 use crate::model::{ElementData, ElementValue, MapData, Set};
 use crate::references::{self, Reference};
 use crate::{Blame, Errno, Error, live};
@@ -44,15 +45,16 @@ impl OpenTable<'_> {
         if self.index.uses(set.handle) > 0 && (set.description.constant || set.anonymous) {
             return Err(Error::new(Errno::Ebusy, Blame::Whole));
         }
+        let mark = set.mark();
         let mut undo = Vec::with_capacity(elements.len());
         for (i, element) in elements.into_iter().enumerate() {
             if let Err(errno) = self.add_element(at, mode, element, &mut undo) {
-                self.take_back(at, undo);
+                self.take_back(at, undo, mark);
                 return Err(Error::new(errno, Blame::Element(i)));
             }
         }
         if let Err(error) = self.check_elements_reach(at, &undo) {
-            self.take_back(at, undo);
+            self.take_back(at, undo, mark);
             return Err(error);
         }
         Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
@@ -83,7 +85,7 @@ impl OpenTable<'_> {
         let set = Arc::make_mut(&mut self.table.sets[at]);
         // Cloned only where something may have to be compared: a map, or a set whose elements expire.
         let wanted = (set.data.is_some() || set.description.timeout).then(|| element.clone());
-        match set.elements.insert(element, now) {
+        match set.insert_element(element, now) {
             Ok(()) => {
                 self.batch.changed = true;
                 undo.push(Undo::Remove(key, key_end));
@@ -103,7 +105,8 @@ impl OpenTable<'_> {
                 }
             }
         }
-        let Some(there) = set.elements.find(&key, key_end.as_deref(), now) else { return Err(Errno::Eexist) };
+        let elements = set.elements();
+        let Some(there) = elements.find(&key, key_end.as_deref(), now) else { return Err(Errno::Eexist) };
         if mode == Mode::Create || wanted.as_ref().is_some_and(|w| w.value.data != there.value.data) {
             return Err(Errno::Eexist);
         }
@@ -116,10 +119,8 @@ impl OpenTable<'_> {
         if wanted.value.timeout != timeout || wanted.expires_at != by_timeout {
             self.batch.changed = true;
             undo.push(Undo::Restore(key.clone(), key_end.clone(), timeout, expires_at));
-            set.elements.modify(&key, key_end.as_deref(), now, |value, expires_at| {
-                value.timeout = wanted.value.timeout;
-                *expires_at = wanted.expires_at;
-            });
+            let ends = (wanted.value.timeout, wanted.expires_at);
+            set.modify_element(&key, key_end.as_deref(), now, ends);
         }
         Ok(())
     }
@@ -154,9 +155,10 @@ impl OpenTable<'_> {
             // From scratch the new elements are seen, but nothing is checked: so without them first.
             None => Reach::without(self.table, self.index, set.handle),
         };
+        let elements = set.elements();
         for undo in added {
             let Undo::Remove(key, end) = undo else { continue };
-            let element = set.elements.find(key, end.as_deref(), self.batch.now);
+            let element = elements.find(key, end.as_deref(), self.batch.now);
             if let Some(reference) = element.and_then(|e| references::of_element(set.data, &e.value)) {
                 reach
                     .follow_element(self.table, self.index, set.handle, reference)
@@ -167,7 +169,7 @@ impl OpenTable<'_> {
         Ok(())
     }
 
-    fn take_back(&mut self, at: usize, undo: Vec<Undo>) {
+    fn take_back(&mut self, at: usize, undo: Vec<Undo>, mark: Mark) {
         if undo.is_empty() {
             return;
         }
@@ -177,27 +179,25 @@ impl OpenTable<'_> {
         for step in undo.into_iter().rev() {
             match step {
                 Undo::Remove(key, end) => {
-                    if let Some(element) = set.elements.remove(&key, end.as_deref(), now)
+                    if let Some(element) = set.remove_element(&key, end.as_deref(), now)
                         && let Some(reference) = references::of_element(data, &element.value)
                     {
                         self.index.count(reference, false);
                     }
                 }
                 Undo::Restore(key, end, timeout, expires) => {
-                    set.elements.modify(&key, end.as_deref(), now, |value, expires_at| {
-                        value.timeout = timeout;
-                        *expires_at = expires;
-                    });
+                    set.modify_element(&key, end.as_deref(), now, (timeout, expires));
                 }
                 Undo::Insert(element) => {
                     if let Some(reference) = references::of_element(data, &element.value) {
                         self.index.count(reference, true);
                     }
                     // It was there a moment ago.
-                    let _ = set.elements.insert(element, now);
+                    let _ = set.insert_element(element, now);
                 }
             }
         }
+        set.go_back(mark);
     }
 
     pub(super) fn delete_elements(
@@ -226,23 +226,24 @@ impl OpenTable<'_> {
         }
         let Some(elements) = elements else {
             if references::map_refers(data) {
-                for element in set.elements.iter_unordered() {
+                for element in set.elements().iter_unordered() {
                     if let Some(reference) = references::of_element(data, &element.value) {
                         self.index.count(reference, false);
                     }
                 }
             }
-            if !set.elements.is_empty() {
+            if !set.elements().is_empty() {
                 self.batch.changed = true;
-                Arc::make_mut(&mut self.table.sets[at]).elements.clear();
+                Arc::make_mut(&mut self.table.sets[at]).clear_elements();
             }
             return Ok(Applied::default());
         };
+        let mark = set.mark();
         let mut undo = Vec::with_capacity(elements.len());
         for (i, element) in elements.iter().enumerate() {
             let set = Arc::make_mut(&mut self.table.sets[at]);
             let bad_key = !element.key.is_empty() && element.key.len() != set.description.key_len;
-            match set.elements.delete(&element.key, element.key_end.as_deref(), now) {
+            match set.delete_element(&element.key, element.key_end.as_deref(), now) {
                 Some(gone) => {
                     self.batch.changed = true;
                     if let Some(reference) = references::of_element(data, &gone.value) {
@@ -252,7 +253,7 @@ impl OpenTable<'_> {
                 }
                 None if destroy && !bad_key => {}
                 None => {
-                    self.take_back(at, undo);
+                    self.take_back(at, undo, mark);
                     let errno = if bad_key { Errno::Einval } else { Errno::Enoent };
                     return Err(Error::new(errno, Blame::Element(i)));
                 }

@@ -134,11 +134,11 @@ impl Ruleset {
             return Ok(());
         }
         for table in &mut working.tables {
-            if table.sets.iter().all(|set| set.elements.is_committed()) {
+            if table.sets.iter().all(|set| set.is_committed()) {
                 continue;
             }
-            for set in Arc::make_mut(table).sets.iter_mut().filter(|s| !s.elements.is_committed()) {
-                Arc::make_mut(set).elements.commit();
+            for set in Arc::make_mut(table).sets.iter_mut().filter(|s| !s.is_committed()) {
+                Arc::make_mut(set).commit(batch.now);
             }
         }
         working.id = working.id.wrapping_add(1);
@@ -218,8 +218,8 @@ impl Transaction {
         let now = self.batch.now;
         let index = self.indexes.entry(table.handle).or_insert_with(|| {
             // What has expired holds nothing any more.
-            for set in table.sets.iter_mut().filter(|s| s.elements.has_expired(now)) {
-                Arc::make_mut(set).elements.sweep(now);
+            for set in table.sets.iter_mut().filter(|s| s.has_expired(now)) {
+                Arc::make_mut(set).sweep(now);
             }
             TableIndex::new(table)
         });

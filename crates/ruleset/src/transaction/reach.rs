@@ -143,7 +143,7 @@ impl Reach {
         if self.left_out == Some(set.handle) {
             return Ok(());
         }
-        for element in set.elements.iter_unordered() {
+        for element in set.elements().iter_unordered() {
             if let Some(reference @ Reference::Chain(_)) = references::of_element(set.data, &element.value)
                 && let Some(target) = index.handle_of(reference)
             {

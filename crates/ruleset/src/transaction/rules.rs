@@ -19,9 +19,6 @@ const EXPRS_MAX: usize = 128;
 /// Bytes of all data registers.
 const REGISTERS: usize = 64;
 
-/// Elements of a set without a size that rules add to (`U16_MAX`).
-const DYNAMIC_SIZE: u32 = 65535;
-
 impl OpenTable<'_> {
     pub(super) fn add_rule(
         &mut self,
@@ -60,7 +57,6 @@ impl OpenTable<'_> {
             exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
         }
         self.check_program(&exprs)?;
-        self.bound_dynamic_sets(&exprs);
         let handle = match replaced {
             Some(handle) => handle,
             None => self.table.last_handle + 1,
@@ -88,6 +84,7 @@ impl OpenTable<'_> {
             return Err(error);
         }
         self.batch.changed = true;
+        self.make_dynamic(&rule);
         self.index.count_rule(&rule, true);
         match old {
             Some(old) => self.release(&old),
@@ -96,16 +93,14 @@ impl OpenTable<'_> {
         Ok(Applied { handle: Some(handle), name: None })
     }
 
-    /// Sets that packets add to must not grow without end (`nft_dynset_init`).
-    fn bound_dynamic_sets(&mut self, exprs: &[Expr]) {
-        for expr in exprs {
-            let Expr::Dynset(dynset) = expr else { continue };
-            let Some(&handle) = self.index.sets.get(&dynset.set) else { continue };
-            if let Some(set) = by_handle_mut(&mut self.table.sets, handle)
-                && set.description.size.is_none()
+    /// Makes the sets that the rule changes such that packets can do so.
+    fn make_dynamic(&mut self, rule: &Rule) {
+        for expr in &rule.exprs {
+            if let Expr::Dynset(dynset) = expr
+                && let Some(&handle) = self.index.sets.get(&dynset.set)
+                && let Some(set) = by_handle_mut(&mut self.table.sets, handle)
             {
-                set.description.size = Some(DYNAMIC_SIZE);
-                set.elements.set_size(Some(DYNAMIC_SIZE));
+                set.become_dynamic();
             }
         }
     }
@@ -231,7 +226,7 @@ impl OpenTable<'_> {
 
     fn check_dynset(&self, dynset: &Dynset) -> Result<(), Errno> {
         let set = self.bindable_set(&dynset.set)?;
-        if set.elements.backend() != penstock_sets::Backend::ResizableHash {
+        if set.backend() != penstock_sets::Backend::ResizableHash {
             return Err(Errno::Eopnotsupp);
         }
         if set.description.constant {

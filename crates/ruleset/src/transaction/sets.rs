@@ -7,6 +7,7 @@ use penstock_program::expr::Expr;
 use super::index::{by_handle, by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewSet};
+use crate::content::Content;
 use crate::model::{MapData, Set};
 use crate::{Blame, Errno, Error, live, references};
 
@@ -47,7 +48,7 @@ impl OpenTable<'_> {
             gc_interval: new.gc_interval,
             exprs: new.exprs,
             userdata: new.userdata,
-            elements,
+            content: Content::Fixed(elements),
         };
         self.index.note_set(&set);
         self.table.sets.push(Arc::new(set));
@@ -75,8 +76,9 @@ impl OpenTable<'_> {
         {
             set.timeout = new.timeout;
             set.gc_interval = new.gc_interval;
-            set.description.size = size;
-            set.elements.set_size(size);
+            if set.description.size != size {
+                set.set_size(size);
+            }
         }
         Ok(Applied { handle: Some(handle), name: None })
     }
@@ -110,7 +112,7 @@ impl OpenTable<'_> {
             reach.forget(handle);
         }
         if references::map_refers(set.data) {
-            for element in set.elements.iter_unordered() {
+            for element in set.elements().iter_unordered() {
                 if let Some(reference) = references::of_element(set.data, &element.value) {
                     self.index.count(reference, false);
                 }

@@ -1,0 +1,89 @@
+//! Sets that packets change: updates (`net/netfilter/nft_dynset.c`) and lookups.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use penstock_packet::Packet;
+
+use super::Step;
+use super::registers::Registers;
+use crate::dynamic::{DynamicSet, Found, Statement};
+use crate::expr::DynsetOp;
+use crate::image::{Load, SetUpdate};
+use crate::state;
+
+#[inline(never)]
+pub(super) fn update(update: &SetUpdate, registers: &mut Registers, packet: &Packet) -> Step {
+    let now = packet.meta.time;
+    let key = registers.bytes(update.key, update.key_len);
+    let set = &update.set;
+    let found = match update.op {
+        DynsetOp::Delete => {
+            set.delete(key, now, update.gc_interval);
+            return Step::Next;
+        }
+        DynsetOp::Update => set.renew(key, now, update.timeout),
+        DynsetOp::Add => None,
+    };
+    let found = found.or_else(|| {
+        let data = update.data.map_or(&[][..], |(slot, len)| registers.bytes(slot, len));
+        set.add(key, data, now, update.timeout, &update.statements)
+    });
+    match found {
+        Some(found) => statements(set, found, packet),
+        None => Step::Break,
+    }
+}
+
+#[inline(never)]
+pub(super) fn lookup(
+    set: &DynamicSet,
+    src: u8,
+    key_len: u8,
+    inverse: bool,
+    load: Load,
+    registers: &mut Registers,
+    packet: &Packet,
+) -> Step {
+    let mut data = [0; 64];
+    let found = set.lookup(registers.bytes(src, key_len), packet.meta.time, &mut data);
+    if found.is_some() == inverse {
+        return Step::Break;
+    }
+    let Some(found) = found else { return Step::Next };
+    match load {
+        Load::Nothing => {}
+        Load::Bytes { dst, len } => registers.set(dst, data.get(..usize::from(len)).unwrap_or(&data)),
+        // Such sets hold no verdicts.
+        Load::Verdict => return Step::Break,
+    }
+    statements(set, found, packet)
+}
+
+/// Runs the statements of an element (`nft_set_elem_update_expr()`).
+#[inline]
+fn statements(set: &DynamicSet, found: Found, packet: &Packet) -> Step {
+    for (statement, words) in set.statements_of(found) {
+        let breaks = match statement {
+            Statement::Counter => {
+                words[0].fetch_add(1, Relaxed);
+                words[1].fetch_add(packet.len() as u64, Relaxed);
+                false
+            }
+            Statement::Quota { bytes, over } => {
+                state::consume(&words[0], packet.len() as u64, *bytes) != *over
+            }
+            Statement::Limit(bucket) => {
+                !state::take(&words[0], bucket, packet.len() as u64, packet.meta.time)
+            }
+            Statement::Last => {
+                words[0].store(packet.meta.time, Relaxed);
+                false
+            }
+            Statement::Kept => false,
+        };
+        if breaks {
+            return Step::Break;
+        }
+    }
+    Step::Next
+}

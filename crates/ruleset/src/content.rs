@@ -1,0 +1,381 @@
+//! What sets hold: elements of a generation, or elements that packets change.
+//!
+//! A set becomes dynamic with the first rule that changes it. Its elements are then no part of generations: all of
+//! them, and the packets, share one [`DynamicSet`]. A transaction works on a copy of the elements and notes what it
+//! did; the notes are carried out when it is committed. What packets change meanwhile stays, unless the batch says
+//! otherwise of the very same element. New elements reserve their places when the batch adds them, so that packets
+//! cannot take them away, and give them back if the batch comes to nothing.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use penstock_program::dynamic::{DynamicSet, NewElement};
+use penstock_program::{Data, State};
+use penstock_sets::{Backend, Element, InsertError};
+
+use crate::model::{ElementData, ElementValue, MapData, Set};
+
+/// Size of a set that rules change and that has none (`nft_dynset_init()`).
+const DYNAMIC_SIZE: u32 = 0xffff;
+
+/// Elements of a set. [`Set::elements`] shows them.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// The generation's.
+    Fixed(penstock_sets::Set<ElementValue>),
+    /// Packets change them.
+    Dynamic(Arc<DynamicSet>),
+    /// Packets change them, and a batch that is not committed has.
+    Staged(Staged),
+}
+
+/// A dynamic set and what a batch does to it.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    set: Arc<DynamicSet>,
+    /// All elements, as they will be.
+    elements: penstock_sets::Set<ElementValue>,
+    edits: Vec<Edit>,
+    /// Elements that the batch removes: so many places will be free.
+    removed: u32,
+    /// Another size.
+    size: Option<u32>,
+}
+
+/// A step of a batch.
+#[derive(Clone, Debug)]
+enum Edit {
+    Insert(Element<ElementValue>, Arc<Place>),
+    Remove(Box<[u8]>),
+    Modify { key: Box<[u8]>, timeout: Option<u64>, expires_at: Option<u64> },
+    Clear,
+}
+
+/// A reserved place.
+#[derive(Debug)]
+struct Place {
+    set: Arc<DynamicSet>,
+    /// It was used, or there was nothing to reserve.
+    taken: AtomicBool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !*self.taken.get_mut() {
+            self.set.release();
+        }
+    }
+}
+
+/// How far a batch has come with a set: [`Set::go_back`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    edits: usize,
+    removed: u32,
+}
+
+impl Set {
+    /// All elements at this moment, for sets that packets change a copy.
+    pub fn elements(&self) -> Cow<'_, penstock_sets::Set<ElementValue>> {
+        match &self.content {
+            Content::Fixed(elements) => Cow::Borrowed(elements),
+            Content::Staged(staged) => Cow::Borrowed(&staged.elements),
+            Content::Dynamic(set) => Cow::Owned(self.copy_of(set)),
+        }
+    }
+
+    /// The backend that holds the elements.
+    pub fn backend(&self) -> Backend {
+        match &self.content {
+            Content::Fixed(elements) => elements.backend(),
+            Content::Dynamic(_) | Content::Staged(_) => Backend::ResizableHash,
+        }
+    }
+
+    /// The set that packets change, if they do.
+    pub fn dynamic(&self) -> Option<&Arc<DynamicSet>> {
+        match &self.content {
+            Content::Fixed(_) => None,
+            Content::Dynamic(set) => Some(set),
+            Content::Staged(staged) => Some(&staged.set),
+        }
+    }
+
+    fn copy_of(&self, set: &Arc<DynamicSet>) -> penstock_sets::Set<ElementValue> {
+        let description = penstock_sets::Description { size: None, ..self.description.clone() };
+        let Some(mut elements) = penstock_sets::Set::with_backend(description, Backend::ResizableHash) else {
+            unreachable!("it was a hash before packets changed it");
+        };
+        for element in set.current(0) {
+            let state =
+                |statement| Arc::new(State::InSet { set: set.clone(), slot: element.slot, statement });
+            let value = ElementValue {
+                data: self.data.map(|_| ElementData::Value(Data::new(&element.data))),
+                states: (0..element.exprs.len()).map(state).collect(),
+                exprs: element.exprs,
+                timeout: (element.timeout != self.timeout).then_some(element.timeout),
+                userdata: element.userdata,
+            };
+            let element = Element { key: element.key, key_end: None, value, expires_at: element.expires_at };
+            // What came twice while it was copied is there once.
+            let _ = elements.insert(element, 0);
+        }
+        elements.set_size(self.description.size);
+        elements
+    }
+
+    /// Lets packets change the set: gives it a size and a structure for that. Maps of verdicts and objects stay as they
+    /// are, and so does what is dynamic already.
+    pub(crate) fn become_dynamic(&mut self) {
+        if self.description.size.is_none_or(|size| size == 0) {
+            self.description.size = Some(DYNAMIC_SIZE);
+        }
+        let size = self.description.size.unwrap_or(DYNAMIC_SIZE);
+        let value_len = match self.data {
+            None => None,
+            Some(MapData::Value { len }) => Some(len),
+            Some(MapData::Verdict | MapData::Object(_)) => return,
+        };
+        let Content::Fixed(elements) = &mut self.content else { return };
+        let capacity = size.max(u32::try_from(elements.len()).unwrap_or(u32::MAX));
+        let set = Arc::new(DynamicSet::new(self.description.key_len, value_len, capacity, &self.exprs));
+        elements.set_size(Some(size));
+        let edits = elements
+            .iter_unordered()
+            // There is a place for each.
+            .filter_map(|e| Some(Edit::Insert(e.clone(), Place::reserve(&set, e, 0, 0)?)))
+            .collect();
+        set.set_size(size);
+        let elements = elements.clone();
+        self.content = Content::Staged(Staged { set, elements, edits, removed: 0, size: None });
+    }
+
+    /// The elements, to be changed by a batch.
+    fn stage(&mut self) -> Stage<'_> {
+        if let Content::Dynamic(set) = &self.content {
+            let (set, elements) = (set.clone(), self.copy_of(set));
+            self.content =
+                Content::Staged(Staged { set, elements, edits: Vec::new(), removed: 0, size: None });
+        }
+        match &mut self.content {
+            Content::Fixed(elements) => Stage { elements, notes: None },
+            Content::Staged(Staged { set, elements, edits, removed, size }) => {
+                Stage { elements, notes: Some(Notes { set, edits, removed, size }) }
+            }
+            Content::Dynamic(_) => unreachable!("it was staged above"),
+        }
+    }
+
+    /// [`penstock_sets::Set::insert`].
+    pub(crate) fn insert_element(
+        &mut self,
+        element: Element<ElementValue>,
+        now: u64,
+    ) -> Result<(), InsertError> {
+        let Stage { elements, notes } = self.stage();
+        let Some(notes) = notes else { return elements.insert(element, now) };
+        elements.insert(element.clone(), now)?;
+        let Some(place) = Place::reserve(notes.set, &element, *notes.removed, now) else {
+            elements.remove(&element.key, None, now);
+            return Err(InsertError::Full);
+        };
+        notes.edits.push(Edit::Insert(element, place));
+        Ok(())
+    }
+
+    /// [`penstock_sets::Set::remove`].
+    pub(crate) fn remove_element(
+        &mut self,
+        key: &[u8],
+        key_end: Option<&[u8]>,
+        now: u64,
+    ) -> Option<Element<ElementValue>> {
+        let Stage { elements, notes } = self.stage();
+        let gone = elements.remove(key, key_end, now)?;
+        if let Some(mut notes) = notes {
+            notes.removed(&gone);
+        }
+        Some(gone)
+    }
+
+    /// [`penstock_sets::Set::delete`].
+    pub(crate) fn delete_element(
+        &mut self,
+        key: &[u8],
+        key_end: Option<&[u8]>,
+        now: u64,
+    ) -> Option<Element<ElementValue>> {
+        let Stage { elements, notes } = self.stage();
+        let gone = elements.delete(key, key_end, now)?;
+        if let Some(mut notes) = notes {
+            notes.removed(&gone);
+        }
+        Some(gone)
+    }
+
+    /// Gives an element another timeout and expiry.
+    pub(crate) fn modify_element(
+        &mut self,
+        key: &[u8],
+        key_end: Option<&[u8]>,
+        now: u64,
+        (timeout, expires_at): (Option<u64>, Option<u64>),
+    ) {
+        let Stage { elements, notes } = self.stage();
+        let modified = elements.modify(key, key_end, now, |value, expires| {
+            value.timeout = timeout;
+            *expires = expires_at;
+        });
+        if let Some(notes) = notes.filter(|_| modified) {
+            notes.edits.push(Edit::Modify { key: key.into(), timeout, expires_at });
+        }
+    }
+
+    /// Removes all elements.
+    pub(crate) fn clear_elements(&mut self) {
+        let Stage { elements, notes } = self.stage();
+        if let Some(notes) = notes {
+            *notes.removed = notes.removed.saturating_add(elements.len() as u32);
+            notes.edits.push(Edit::Clear);
+        }
+        elements.clear();
+    }
+
+    /// Allows so many elements.
+    pub(crate) fn set_size(&mut self, size: Option<u32>) {
+        self.description.size = size;
+        let Stage { elements, notes } = self.stage();
+        elements.set_size(size);
+        if let Some(notes) = notes {
+            *notes.size = size;
+        }
+    }
+
+    /// Where the batch is.
+    pub(crate) fn mark(&self) -> Mark {
+        match &self.content {
+            Content::Staged(staged) => Mark { edits: staged.edits.len(), removed: staged.removed },
+            Content::Fixed(_) | Content::Dynamic(_) => Mark { edits: 0, removed: 0 },
+        }
+    }
+
+    /// Forgets what the batch did since then; the elements are as they were already.
+    pub(crate) fn go_back(&mut self, mark: Mark) {
+        if let Content::Staged(staged) = &mut self.content {
+            staged.edits.truncate(mark.edits);
+            staged.removed = mark.removed;
+        }
+    }
+
+    /// Removes what has expired from elements of a generation; those of dynamic sets go by themselves.
+    pub(crate) fn sweep(&mut self, now: u64) {
+        if let Content::Fixed(elements) = &mut self.content {
+            elements.sweep(now);
+        }
+    }
+
+    /// Whether [`Set::sweep`] may find something.
+    pub(crate) fn has_expired(&self, now: u64) -> bool {
+        matches!(&self.content, Content::Fixed(elements) if elements.has_expired(now))
+    }
+
+    /// Whether [`Set::commit`] has nothing to do.
+    pub(crate) fn is_committed(&self) -> bool {
+        match &self.content {
+            Content::Fixed(elements) => elements.is_committed(),
+            Content::Dynamic(_) => true,
+            Content::Staged(_) => false,
+        }
+    }
+
+    /// Carries out what the batch did to a dynamic set, in its order; others are made fast to search.
+    pub(crate) fn commit(&mut self, now: u64) {
+        let staged = match &mut self.content {
+            Content::Fixed(elements) => return elements.commit(),
+            Content::Dynamic(_) => return,
+            Content::Staged(staged) => staged,
+        };
+        let set = staged.set.clone();
+        let edits = std::mem::take(&mut staged.edits);
+        let size = staged.size;
+        for edit in &edits {
+            match edit {
+                Edit::Remove(key) => set.remove(key, now),
+                Edit::Clear => set.clear(),
+                Edit::Modify { key, timeout, expires_at } => {
+                    set.modify(key, timeout.unwrap_or(self.timeout), *expires_at, now);
+                }
+                Edit::Insert(element, place) => {
+                    place.taken.store(true, Relaxed);
+                    let value = &element.value;
+                    let data = match &value.data {
+                        Some(ElementData::Value(data)) => data.bytes(),
+                        _ => &[],
+                    };
+                    // Elements that were there before the set was dynamic may have counted.
+                    let exprs = value.snapshot(now);
+                    let new = NewElement {
+                        key: &element.key,
+                        data,
+                        timeout: value.timeout.unwrap_or(self.timeout),
+                        expires_at: element.expires_at,
+                        exprs: &exprs,
+                        userdata: value.userdata.as_ref(),
+                    };
+                    set.insert_reserved(&new, now);
+                }
+            }
+        }
+        if edits.iter().any(|e| matches!(e, Edit::Remove(_) | Edit::Clear)) {
+            set.tidy();
+        }
+        self.content = Content::Dynamic(match size {
+            Some(size) if size > set.capacity() => Arc::new(set.grown(size)),
+            Some(size) => {
+                set.set_size(size);
+                set
+            }
+            None => set,
+        });
+    }
+}
+
+/// Elements that a batch may change.
+struct Stage<'a> {
+    elements: &'a mut penstock_sets::Set<ElementValue>,
+    /// For dynamic sets.
+    notes: Option<Notes<'a>>,
+}
+
+struct Notes<'a> {
+    set: &'a Arc<DynamicSet>,
+    edits: &'a mut Vec<Edit>,
+    removed: &'a mut u32,
+    size: &'a mut Option<u32>,
+}
+
+impl Notes<'_> {
+    fn removed(&mut self, gone: &Element<ElementValue>) {
+        if !gone.key.is_empty() {
+            *self.removed += 1;
+        }
+        self.edits.push(Edit::Remove(gone.key.clone()));
+    }
+}
+
+impl Place {
+    /// A place for an element, `beyond` so many more than the size allows; the catch-all needs none.
+    fn reserve(
+        set: &Arc<DynamicSet>,
+        element: &Element<ElementValue>,
+        beyond: u32,
+        now: u64,
+    ) -> Option<Arc<Place>> {
+        let needed = !element.key.is_empty();
+        if needed && !set.reserve(beyond, now) {
+            return None;
+        }
+        Some(Arc::new(Place { set: set.clone(), taken: AtomicBool::new(!needed) }))
+    }
+}
