@@ -103,13 +103,13 @@ rule counter accept
 refused
     4:3-10: table inet t chain c rule handle 2, expression 0: ct cannot run: there is no connection tracking
 
-test sets that rules change
+test connections counted in elements
 engines interpreter
 hook inet forward
 with set s { type ipv4_addr; flags dynamic; }
-rule add @s { ip saddr }
+rule add @s { ip saddr ct count over 3 }
 refused
-    5:3-21: table inet t chain c rule handle 3, expression 3: dynset cannot run: sets cannot be changed from the packet path
+    5:3-37: table inet t chain c rule handle 3, expression 3: connlimit cannot run: there is no connection tracking
 
 test listeners and sockets
 engines interpreter

@@ -104,8 +104,11 @@ struct Cleaned {
 
 /// Words of zeros, without touching them.
 fn zeros(n: usize) -> Box<[AtomicU64]> {
-    // SAFETY: an `AtomicU64` has the memory of a `u64`, for which all zeros are a value.
-    unsafe { Box::new_zeroed_slice(n).assume_init() }
+    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+    let words = vec![0u64; n].into_boxed_slice();
+    // SAFETY: an `AtomicU64` has the size and the values of a `u64`, and the alignment, as asserted above; the
+    // memory has one owner before and after.
+    unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU64]) }
 }
 
 fn has_expired(slot: &[AtomicU64], now: u64) -> bool {
