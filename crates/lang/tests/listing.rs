@@ -154,8 +154,11 @@ fn programs(generation: &Generation) -> String {
         }
     }
     for set in table.sets.iter().filter(|s| s.anonymous) {
-        let elements: Vec<String> =
-            set.elements().iter().map(|e| format!("{:?} {:?} {:?}", e.key, e.key_end, e.value.data)).collect();
+        let elements: Vec<String> = set
+            .elements()
+            .iter()
+            .map(|e| format!("{:?} {:?} {:?}", e.key, e.key_end, e.value.data))
+            .collect();
         text = text.replace(&format!("\"{}\"", set.name), &elements.join(";"));
     }
     text
