@@ -71,7 +71,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn set(&mut self) -> Arc<str> {
-        self.pick(&["addresses", "ports", "pairs", "marks", "verdicts", "counters", "none"]).into()
+        self.pick(&["addresses", "ports", "pairs", "marks", "verdicts", "counters", "seen", "none"]).into()
     }
 
     fn verdict(&mut self) -> Verdict {
@@ -128,7 +128,7 @@ fn meta(b: &mut Bytes<'_>) -> Expr {
 }
 
 fn expr(b: &mut Bytes<'_>) -> Expr {
-    match b.below(32) {
+    match b.below(33) {
         0 => Expr::Immediate(Immediate { dreg: b.register(), data: ImmediateData::Value(b.data()) }),
         1 => Expr::Immediate(Immediate { dreg: b.register(), data: ImmediateData::Verdict(b.verdict()) }),
         2 | 3 => {
@@ -236,6 +236,14 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
         30 => Expr::Reject(Reject {
             kind: b.pick(&[RejectType::IcmpUnreach, RejectType::TcpRst, RejectType::IcmpxUnreach]),
             code: b.byte(),
+        }),
+        31 => Expr::Dynset(Dynset {
+            set: b.pick(&["seen", "seen", "addresses", "marks", "none"]).into(),
+            op: b.pick(&[DynsetOp::Add, DynsetOp::Update, DynsetOp::Delete]),
+            sreg_key: b.register(),
+            sreg_data: (b.byte() & 7 == 7).then(|| b.register()),
+            timeout: b.below(3).into(),
+            exprs: if b.flag() { vec![Expr::Counter(Counter::default())] } else { vec![] },
         }),
         _ => match b.flag() {
             true => {

@@ -207,6 +207,7 @@ table FAMILY t {
 	quota q { over 1000 bytes; }
 	limit l { rate 10/second; }
 	set addresses { type ipv4_addr; elements = { 198.18.0.10, 198.18.0.11 }; }
+	set seen { type ipv4_addr; size 100; flags dynamic,timeout; }
 	set ports { type inet_service; flags interval; elements = { 1-100, 1000-2000 }; }
 	set pairs { type ipv4_addr . inet_service; flags interval; elements = { 198.18.0.0/24 . 1-100 }; }
 	map marks { type inet_service : mark; elements = { 53 : 1, * : 2 }; }
