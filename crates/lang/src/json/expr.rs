@@ -94,7 +94,8 @@ impl Writer<'_> {
                     XfrmKey::Reqid | XfrmKey::Spi => None,
                 };
                 let mut m = Map::new();
-                m.insert("key".into(), json!(keys::xfrm(*key).name));
+                let name = keys::xfrm(*key).name;
+                m.insert("key".into(), json!(name.split_once(' ').map_or(name, |(_, bare)| bare)));
                 if let Some(f) = family {
                     m.insert("family".into(), json!(f));
                 }

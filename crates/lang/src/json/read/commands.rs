@@ -76,11 +76,17 @@ const LISTS: [(&str, ObjKind); 32] = [
     ("hooks", ObjKind::Hooks),
 ];
 
+const VERBS: [&str; 10] =
+    ["add", "replace", "create", "insert", "delete", "destroy", "list", "reset", "flush", "rename"];
+
+/// Whether an object says what to do, rather than being only what is to be added.
+pub(super) fn has_verb(object: &Map<String, Value>) -> bool {
+    VERBS.iter().any(|verb| object.contains_key(*verb))
+}
+
 impl Reader<'_> {
     /// A command; an object without one is added, so that what was listed can be read again.
     pub(super) fn command(&mut self, object: &Map<String, Value>) -> Option<Cmd> {
-        const VERBS: [&str; 10] =
-            ["add", "replace", "create", "insert", "delete", "destroy", "list", "reset", "flush", "rename"];
         let Some((verb, value)) = VERBS.iter().find_map(|v| object.get(*v).map(|value| (*v, value))) else {
             return self.add(object, Verb::Add);
         };
@@ -282,7 +288,8 @@ impl Reader<'_> {
     /// Family and table; the table's name is the member `key`.
     pub(super) fn table_target(&mut self, object: &Map<String, Value>, key: &str) -> Option<Target> {
         let family = self.text(object, "family", 0)?;
-        let table = self.text(object, key, 1)?;
+        // nft asks for the two of a table one after the other.
+        let table = self.text(object, key, u32::from(key != "name"))?;
         let family = Some(self.family(family)?);
         Some(Target { family, table: Some(name(table)), ..Target::default() })
     }

@@ -20,7 +20,8 @@ mod stmts;
 
 use serde_json::{Map, Value};
 
-use crate::ast::{Cmd, Expr, ExprKind};
+use crate::ast::cmd::New;
+use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::Loc;
 
@@ -56,7 +57,9 @@ impl Reader<'_> {
         let Value::Array(commands) = commands else {
             return self.error("Value of property \"nftables\" must be an array.");
         };
-        let mut out = Vec::new();
+        let mut out: Vec<Cmd> = Vec::new();
+        // Where the objects without a command began that end what is read.
+        let mut listed = 0;
         for (i, command) in commands.iter().enumerate() {
             let Value::Object(object) = command else {
                 let kind = type_name(command);
@@ -75,7 +78,14 @@ impl Reader<'_> {
                 }
             }
             match self.command(object) {
-                Some(cmd) => out.push(Cmd { loc: place_of(i), ..cmd }),
+                Some(cmd) => {
+                    out.push(Cmd { loc: place_of(i), ..cmd });
+                    if commands::has_verb(object) {
+                        listed = out.len();
+                    } else if let Some(run) = out.get_mut(listed..) {
+                        chains_first(run);
+                    }
+                }
                 None => return self.error(format!("Parsing command array at index {i} failed.")),
             }
         }
@@ -158,6 +168,22 @@ impl Reader<'_> {
                 self.error(format!("Malformed object (too many properties): '{shown}'."))
             }
         }
+    }
+}
+
+/// Puts the last of some objects where a listing can be read again: chains stand behind the maps whose elements lead
+/// to them there.
+fn chains_first(run: &mut [Cmd]) {
+    let rank = |cmd: &Cmd| match &cmd.kind {
+        CmdKind::Add(New::Table(_)) => 0,
+        CmdKind::Add(New::Chain(_)) => 1,
+        _ => 2,
+    };
+    let Some((last, before)) = run.split_last() else { return };
+    // What was put in order before has its lower ranks first.
+    let at = before.partition_point(|cmd| rank(cmd) <= rank(last));
+    if let Some(tail) = run.get_mut(at..) {
+        tail.rotate_right(1);
     }
 }
 
