@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
         let steps = self.steps(cmds, &mut ctx, &mut diags);
         if !diags.has_errors() {
             let mut transaction = ruleset.begin_at(now);
-            let done = self.execute(&steps, &mut transaction, now, &mut diags, &mut out);
+            let done = self.execute(steps, &mut transaction, now, &mut diags, &mut out);
             if !diags.has_errors() && self.options.runnable_only {
                 refuse_unrunnable(&transaction, &done, &mut diags);
             }
@@ -210,7 +210,7 @@ impl<'a> Session<'a> {
         let mut steps = self.steps(cmds, &mut ctx, diags);
         if !diags.has_errors() {
             steps.retain(|step| !step.lowered.is_empty());
-            self.execute(&steps, &mut ruleset.begin_at(now), now, diags, &mut Outcome::default());
+            self.execute(steps, &mut ruleset.begin_at(now), now, diags, &mut Outcome::default());
         }
         (!diags.has_errors()).then_some(ctx)
     }
@@ -258,38 +258,36 @@ impl<'a> Session<'a> {
     /// Applies changes and answers questions, in order. Every refusal is kept, as the kernel does.
     fn execute(
         &self,
-        steps: &[Step],
+        steps: Vec<Step>,
         transaction: &mut Transaction,
         now: u64,
         diags: &mut Diagnostics,
         out: &mut Outcome,
     ) -> Vec<Done> {
         let mut done = Vec::new();
+        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
+        let keep = self.options.echo || self.options.runnable_only;
         for step in steps {
             out.stdout.push_str(&step.debug);
             if step.lowered.is_empty() {
-                let answer = self.answer(step, transaction.working(), now);
-                match answer {
+                match self.answer(&step, transaction.working(), now) {
                     Ok(text) => out.stdout.push_str(&text),
                     Err(diagnostic) => diags.push(*diagnostic),
                 }
                 continue;
             }
-            for lowered in &step.lowered {
-                match transaction.apply(lowered.change.clone()) {
-                    Ok(applied) => {
-                        if self.options.echo || self.options.runnable_only {
-                            done.push(Done {
-                                change: lowered.change.clone(),
-                                handle: applied.handle,
-                                name: applied.name,
-                                places: lowered.places.clone(),
-                            });
-                        }
-                    }
+            for Lowered { change, places } in step.lowered {
+                let what = refusals::Subject::of(&change);
+                let kept = keep.then(|| change.clone());
+                match transaction.apply(change) {
+                    Ok(applied) => done.extend(kept.map(|change| Done {
+                        change,
+                        handle: applied.handle,
+                        name: applied.name,
+                        places,
+                    })),
                     Err(e) => {
-                        let generation = transaction.working();
-                        diags.push(refusals::diagnostic(&e, &lowered.change, &lowered.places, generation));
+                        diags.push(refusals::diagnostic(&e, &what, &places, transaction.working()));
                     }
                 }
             }

@@ -7,29 +7,48 @@ use crate::diag::{Diagnostic, most_similar};
 use crate::lower::Places;
 use crate::print::listing::family_name;
 
+/// What a change speaks of: kept when the change itself goes into the ruleset.
+pub(super) struct Subject {
+    place: Option<(Family, String)>,
+    named: Option<String>,
+    /// Elements are to be deleted.
+    deletes_elements: bool,
+}
+
+impl Subject {
+    pub(super) fn of(change: &Change) -> Subject {
+        Subject {
+            place: place(change).map(|(family, table)| (family, table.to_owned())),
+            named: name_in(change).map(str::to_owned),
+            deletes_elements: matches!(change, Change::DeleteElements { .. }),
+        }
+    }
+}
+
 /// The message for a refused change: where what is named does not exist, something that looks alike is offered.
-pub(super) fn diagnostic(e: &Error, change: &Change, places: &Places, generation: &Generation) -> Diagnostic {
+pub(super) fn diagnostic(e: &Error, subject: &Subject, places: &Places, generation: &Generation) -> Diagnostic {
     let loc = places.loc(&e.blame);
     let text = e.errno.text();
     // nft itself looks for the intervals that are to be deleted.
-    if let (Errno::Enoent, Blame::Element(_), Change::DeleteElements { set, .. }) = (e.errno, e.blame, change)
-        && let Some((family, table)) = place(change)
-        && let Some(table) = generation.tables.iter().find(|t| t.family == family && &*t.name == table)
-        && let Some(set) = table.sets.iter().find(|s| s.name == *set)
+    if let (Errno::Enoent, Blame::Element(_), true) = (e.errno, e.blame, subject.deletes_elements)
+        && let Some((family, table)) = &subject.place
+        && let Some(table) = generation.tables.iter().find(|t| t.family == *family && *t.name == **table)
+        && let Some(set) = table.sets.iter().find(|s| Some(&*s.name) == subject.named.as_deref())
         && set.description.interval
         && set.description.fields.is_empty()
     {
         return Diagnostic::error(loc, "element does not exist");
     }
-    let near = if e.errno == Errno::Enoent { suggestion(e.blame, change, generation) } else { None };
+    let near = if e.errno == Errno::Enoent { suggestion(e.blame, subject, generation) } else { None };
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
         None => Diagnostic::error(loc, format!("Could not process rule: {text}")),
     }
 }
 
-fn suggestion(blame: Blame, change: &Change, generation: &Generation) -> Option<String> {
-    let (family, table) = place(change)?;
+fn suggestion(blame: Blame, subject: &Subject, generation: &Generation) -> Option<String> {
+    let (family, table) = subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
+    let named = subject.named.as_deref();
     let quoted = |kind: &str, name: &str, table: &Table| {
         format!("{kind} ‘{name}’ in table {} ‘{}’", family_name(table.family), table.name)
     };
@@ -43,22 +62,22 @@ fn suggestion(blame: Blame, change: &Change, generation: &Generation) -> Option<
         Blame::Chain => {
             let own = own?;
             let chains = own.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name);
-            Some(quoted("chain", most_similar(named(change)?, chains)?, own))
+            Some(quoted("chain", most_similar(named?, chains)?, own))
         }
         Blame::Set => {
             let own = own?;
             let sets = own.sets.iter().filter(|s| !s.anonymous).map(|s| &*s.name);
-            let near = most_similar(named(change)?, sets)?;
+            let near = most_similar(named?, sets)?;
             let map = own.sets.iter().any(|s| &*s.name == near && s.data.is_some());
             Some(quoted(if map { "map" } else { "set" }, near, own))
         }
         Blame::Object => {
             let own = own?;
-            Some(quoted("obj", most_similar(named(change)?, own.objects.iter().map(|o| &*o.name))?, own))
+            Some(quoted("obj", most_similar(named?, own.objects.iter().map(|o| &*o.name))?, own))
         }
         Blame::Flowtable => {
             let own = own?;
-            let near = most_similar(named(change)?, own.flowtables.iter().map(|f| &*f.name))?;
+            let near = most_similar(named?, own.flowtables.iter().map(|f| &*f.name))?;
             Some(quoted("flowtable", near, own))
         }
         Blame::Whole
@@ -98,7 +117,7 @@ pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
 }
 
 /// What a change names in its table.
-fn named(change: &Change) -> Option<&str> {
+fn name_in(change: &Change) -> Option<&str> {
     use penstock_ruleset::change::Key;
     match change {
         Change::AddChain { chain, .. } => Some(&chain.name),
