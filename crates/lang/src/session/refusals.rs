@@ -26,7 +26,12 @@ impl Subject {
 }
 
 /// The message for a refused change: where what is named does not exist, something that looks alike is offered.
-pub(super) fn diagnostic(e: &Error, subject: &Subject, places: &Places, generation: &Generation) -> Diagnostic {
+pub(super) fn diagnostic(
+    e: &Error,
+    subject: &Subject,
+    places: &Places,
+    generation: &Generation,
+) -> Diagnostic {
     let loc = places.loc(&e.blame);
     let text = e.errno.text();
     // nft itself looks for the intervals that are to be deleted.
