@@ -514,6 +514,7 @@ impl Dynamic {
             self.release();
             return false;
         }
+        self.free_left(now);
         if self.leaving.fetch_add(1, AcqRel) == 0 {
             self.leave_at.store(now.saturating_add(delay), Release);
         }
@@ -523,12 +524,17 @@ impl Dynamic {
     /// Frees places for a table that is full: of those that left long enough ago, and of those that have expired, as
     /// far as a look at so many slots tells. How many.
     pub fn make_room(&self, now: u64, slots: u32) -> u32 {
-        let mut freed = 0;
-        if self.leaving.load(Acquire) > 0 && now >= self.leave_at.load(Acquire) {
-            freed = self.leaving.swap(0, AcqRel);
-            self.len.fetch_sub(freed, Release);
+        self.free_left(now) + self.search(now, slots)
+    }
+
+    /// Frees the places of those that left long enough ago; how many.
+    fn free_left(&self, now: u64) -> u32 {
+        if self.leaving.load(Acquire) == 0 || now < self.leave_at.load(Acquire) {
+            return 0;
         }
-        freed + self.search(now, slots)
+        let freed = self.leaving.swap(0, AcqRel);
+        self.len.fetch_sub(freed, Release);
+        freed
     }
 
     /// Removes all elements.
