@@ -135,6 +135,15 @@ pub(crate) fn place_of(loc: Loc, inputs: &Inputs) -> (String, &str) {
     (place_text(loc, inputs), line_at(text, Span::of(loc, inputs).start))
 }
 
+/// A place in words, as seen from another: its line, and its file where that is another one.
+pub(crate) fn line_of(loc: Loc, from: Loc, inputs: &Inputs) -> String {
+    let line = Span::of(loc, inputs).line;
+    match inputs.inputs.get(loc.input as usize).map(|i| &i.origin) {
+        Some(Origin::File { name, .. }) if loc.input != from.input => format!("{name}:{line}"),
+        _ => format!("line {line}"),
+    }
+}
+
 fn line_at(text: &str, start: usize) -> &str {
     text.get(start..).and_then(|rest| rest.split('\n').next()).unwrap_or("")
 }

@@ -19,6 +19,7 @@ pub mod exthdr;
 pub mod json;
 pub mod keys;
 pub mod lex;
+pub mod lint;
 pub mod lower;
 pub mod names;
 pub mod optimize;

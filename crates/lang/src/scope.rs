@@ -1,20 +1,24 @@
 //! Definitions: `define`, `redefine`, `undefine`, and what `$name` stands for.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ast::Expr;
+use crate::ast::cmd::Name;
 
 /// Definitions of the blocks that are open, the outermost first. That one outlives a run (`nft -i`).
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Per name what it stood for, the last value in force: `undefine` brings back the one before.
-    blocks: Vec<HashMap<Arc<str>, Vec<Expr>>>,
+    blocks: Vec<HashMap<Arc<str>, Vec<(Expr, usize)>>>,
+    /// All there ever were, by number, and whether anything referred to them.
+    definitions: Vec<(Name, Cell<bool>)>,
 }
 
 impl Default for Scope {
     fn default() -> Self {
-        Scope { blocks: vec![HashMap::new()] }
+        Scope { blocks: vec![HashMap::new()], definitions: Vec::new() }
     }
 }
 
@@ -42,10 +46,31 @@ impl Scope {
     }
 
     /// Defines a name in the innermost block, on top of what it was there.
-    pub fn define(&mut self, name: Arc<str>, value: Expr) {
+    pub fn define(&mut self, name: Name, value: Expr) {
+        let number = self.definitions.len();
         if let Some(block) = self.blocks.last_mut() {
-            block.entry(name).or_default().push(value);
+            block.entry(name.text.clone()).or_default().push((value, number));
+            self.definitions.push((name, Cell::new(false)));
         }
+    }
+
+    /// How many definitions there were so far.
+    pub fn definitions(&self) -> usize {
+        self.definitions.len()
+    }
+
+    /// Definitions, from number `first` on, that nothing referred to.
+    pub fn unused(&self, first: usize) -> impl Iterator<Item = &Name> {
+        self.definitions.iter().skip(first).filter(|(_, used)| !used.get()).map(|(name, _)| name)
+    }
+
+    /// Whether a name stands for something.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<&(Expr, usize)> {
+        self.blocks.iter().rev().find_map(|b| b.get(name)?.last())
     }
 
     /// Takes back the last definition of a name in the innermost block; `false` if there is none.
@@ -53,9 +78,13 @@ impl Scope {
         self.blocks.last_mut().and_then(|b| b.get_mut(name)).is_some_and(|values| values.pop().is_some())
     }
 
-    /// What a name stands for.
+    /// What a name stands for, for something that refers to it.
     pub fn get(&self, name: &str) -> Option<&Expr> {
-        self.blocks.iter().rev().find_map(|b| b.get(name)?.last())
+        let (value, number) = self.find(name)?;
+        if let Some((_, used)) = self.definitions.get(*number) {
+            used.set(true);
+        }
+        Some(value)
     }
 
     /// All names in sight, innermost first.

@@ -70,7 +70,7 @@ const GENERAL: [Opt; 3] = [
     Opt { short: Some('V'), long: None, argument: None, help: "Show extended version information" },
 ];
 
-const INPUT: [Opt; 8] = [
+const INPUT: [Opt; 9] = [
     with('f', "file", "<filename>", "Read input from <filename>"),
     with('D', "define", "<name=value>", "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
@@ -82,6 +82,12 @@ const INPUT: [Opt; 8] = [
     ),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
+    Opt {
+        short: None,
+        long: Some("lint"),
+        argument: None,
+        help: "Warn of what is hardly meant: unused names, rules that never match",
+    },
     Opt {
         short: None,
         long: Some("offline"),
@@ -293,6 +299,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('I'), _) => options.include_paths.push(argument),
             (Some('c'), _) => options.check = true,
             (Some('o'), _) => options.optimize = true,
+            (_, Some("lint")) => options.lint = true,
             (_, Some("offline")) => state = State::Offline,
             (_, Some("state")) => state = State::File(argument.into()),
             (Some('a'), _) => format.handles = true,

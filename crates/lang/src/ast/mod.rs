@@ -3,6 +3,7 @@
 pub mod cmd;
 pub mod expr;
 pub mod stmt;
+pub(crate) mod walk;
 
 pub use cmd::{Cmd, CmdKind};
 pub use expr::{Expr, ExprKind};

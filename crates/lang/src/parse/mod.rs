@@ -406,10 +406,10 @@ impl Parser<'_> {
         self.need_tok(Tok::Assign)?;
         let value = self.initializer()?;
         self.separator()?;
-        if !again && self.scope.get(&name.text).is_some() {
+        if !again && self.scope.has(&name.text) {
             return self.error(name.loc, format!("redefinition of symbol '{}'", name.text));
         }
-        self.scope.define(name.text, value);
+        self.scope.define(name, value);
         Ok(())
     }
 

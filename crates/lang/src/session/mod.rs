@@ -32,6 +32,7 @@ use crate::datatype::Format;
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::eval::{Context, evaluate, expand};
 use crate::json;
+use crate::lint;
 use crate::lower::{self, Lowered, Places};
 use crate::names::Names;
 use crate::optimize::{Merge, optimize};
@@ -55,6 +56,8 @@ pub struct Options {
     pub echo: bool,
     /// `-o`: neighbouring rules are merged.
     pub optimize: bool,
+    /// `--lint`: warnings about what is right, but hardly what was meant.
+    pub lint: bool,
     /// `-j`: listings are JSON.
     pub json: bool,
     /// `-a -s -t -n -y -p -T -S -N -u`
@@ -135,6 +138,7 @@ impl<'a> Session<'a> {
         let mut diags = Diagnostics::default();
         let mut out = Outcome::default();
         self.define_variables(&mut inputs, &mut diags);
+        let first_definition = self.scope.definitions();
         // A command line ends as a line of a file does.
         let text = if origin == Origin::CommandLine { text + "\n" } else { text };
         let input = inputs.add(origin, text);
@@ -148,15 +152,19 @@ impl<'a> Session<'a> {
         };
 
         let generation = ruleset.generation();
-        if self.options.optimize && !diags.has_errors() {
-            match self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) {
-                Some(mut ctx) => out.merges = optimize(&mut cmds, &generation, &mut ctx, &inputs),
-                None => {
-                    out.stderr.push_str(&diags.render(&inputs));
-                    return out;
-                }
-            }
+        if (self.options.optimize || self.options.lint) && !diags.has_errors() {
+            let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) else {
+                out.stderr.push_str(&self.render(&diags, &inputs));
+                return out;
+            };
             diags.list.clear();
+            if self.options.lint {
+                let unused: Vec<_> = self.scope.unused(first_definition).cloned().collect();
+                diags.list = lint::lint(&cmds, &generation, &unused, &mut ctx, &inputs);
+            }
+            if self.options.optimize {
+                out.merges = optimize(&mut cmds, &generation, &mut ctx, &inputs);
+            }
         }
         let mut ctx = Context::new(&generation, self.names);
         ctx.now = now;
@@ -191,7 +199,22 @@ impl<'a> Session<'a> {
             }
         }
         out.ok = !diags.has_errors();
-        out.stderr.push_str(&diags.render(&inputs));
+        out.stderr.push_str(&self.render(&diags, &inputs));
+        out
+    }
+
+    /// Messages as nft prints them; `--lint` adds a line to errors about words that look misspelt.
+    fn render(&self, diags: &Diagnostics, inputs: &Inputs) -> String {
+        if !self.options.lint {
+            return diags.render(inputs);
+        }
+        let mut out = String::new();
+        for diagnostic in &diags.list {
+            out.push_str(&diagnostic.render(inputs));
+            if let Some(note) = lint::suggest::note(diagnostic, inputs) {
+                out.push_str(&format!("{note}\n"));
+            }
+        }
         out
     }
 

@@ -1,0 +1,46 @@
+//! `nft --lint`: what is right, but hardly what was meant.
+//!
+//! Warnings change nothing about what is done, nor the exit code. They are given only where a text by itself shows that
+//! they hold: a rule that never matches is one that an earlier rule of its chain leaves no packet, for whatever packets
+//! there are.
+//!
+//! | file | warns of |
+//! | --- | --- |
+//! | [`shadow`] | rules that never match, or are never reached |
+//! | [`unused`] | chains never jumped to; sets, maps and objects that no rule uses |
+//! | [`suggest`] | (errors) a misspelt word, with the nearest known one |
+//!
+//! Unused definitions come from the [`Scope`](crate::scope::Scope).
+
+mod shadow;
+pub(crate) mod suggest;
+#[cfg(test)]
+mod tests;
+mod unused;
+
+use penstock_ruleset::model::Generation;
+
+use crate::ast::Cmd;
+use crate::ast::cmd::Name;
+use crate::diag::Diagnostic;
+use crate::eval::Context;
+use crate::source::Inputs;
+
+/// Warnings about commands that are right, in the order of the text. `ctx` has seen all of them; `definitions` are those
+/// that nothing refers to.
+pub fn lint(
+    cmds: &[Cmd],
+    generation: &Generation,
+    definitions: &[Name],
+    ctx: &mut Context<'_>,
+    inputs: &Inputs,
+) -> Vec<Diagnostic> {
+    let mut out: Vec<Diagnostic> = definitions
+        .iter()
+        .map(|name| Diagnostic::warning(name.loc, format!("definition ‘{}’ is not used", name.text)))
+        .collect();
+    shadow::find(cmds, ctx, inputs, &mut out);
+    unused::find(cmds, generation, &mut out);
+    out.sort_by_key(|d| (d.loc.input, d.loc.start));
+    out
+}

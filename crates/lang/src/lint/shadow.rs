@@ -1,0 +1,216 @@
+//! Rules that earlier rules of their chain leave no packet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use penstock_program::expr::{MetaKey, ObjectType, PayloadBase, RejectType};
+use penstock_ruleset::model::Family;
+
+use crate::ast::cmd::{New, ObjKind, RuleBlock};
+use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
+use crate::ast::{Cmd, CmdKind, Stmt, StmtKind};
+use crate::diag::{Diagnostic, line_of};
+use crate::eval::{Context, Eval};
+use crate::selector::Match;
+use crate::source::{Inputs, Loc};
+
+type Key = (Family, Arc<str>, Arc<str>);
+
+/// A rule that ends the chain for all packets that match.
+struct Ending {
+    matches: Vec<Match>,
+    loc: Loc,
+}
+
+/// Rules of a chain so far.
+#[derive(Default)]
+struct Chain {
+    /// Those since the last rule that could have changed a packet.
+    endings: Vec<Ending>,
+    /// The rule that no packet passes, and whether that was told.
+    closed: Option<(Loc, bool)>,
+}
+
+/// What a rule does.
+#[derive(Default)]
+struct Rule {
+    /// Matches on the packet as the rule got it.
+    matches: Vec<Match>,
+    /// There is more that decides whether the rule goes on to its end.
+    conditional: bool,
+    /// A packet may be another one behind it.
+    changes: bool,
+    /// No packet that came to the end of it goes on in the chain.
+    ends: bool,
+}
+
+pub(super) fn find(cmds: &[Cmd], ctx: &mut Context<'_>, inputs: &Inputs, out: &mut Vec<Diagnostic>) {
+    let mut chains: HashMap<Key, Chain> = HashMap::new();
+    for cmd in cmds {
+        let family = cmd.target.family.unwrap_or(Family::Ip);
+        let table = cmd.target.table.as_ref().map(|t| t.text.clone());
+        let chain = cmd.target.chain.as_ref().map(|c| c.text.clone());
+        let mut read = |table: &Arc<str>, name: &Arc<str>, rules: &[RuleBlock]| {
+            let chain = chains.entry((family, table.clone(), name.clone())).or_default();
+            for rule in rules {
+                chain.add(rule, family, table, ctx, inputs, out);
+            }
+        };
+        match (&cmd.kind, table, chain) {
+            (CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)), Some(table), _) => {
+                block.chains.iter().for_each(|(name, chain)| read(&table, &name.text, &chain.rules));
+            }
+            (
+                CmdKind::Add(New::Chain(block)) | CmdKind::Create(New::Chain(block)),
+                Some(table),
+                Some(chain),
+            ) => read(&table, &chain, &block.rules),
+            (CmdKind::Add(New::Rule(rule)), Some(table), Some(chain))
+                if cmd.target.position.is_none()
+                    && cmd.target.index.is_none()
+                    && cmd.target.handle.is_none() =>
+            {
+                read(&table, &chain, std::slice::from_ref(rule));
+            }
+            // What stands where in a chain is not known any more.
+            (CmdKind::Delete { object, .. } | CmdKind::Flush(object), table, chain) => match object {
+                ObjKind::Ruleset => chains.clear(),
+                ObjKind::Table | ObjKind::Chain | ObjKind::Rule | ObjKind::Rules => {
+                    chains.retain(|key, _| {
+                        !(key.0 == family
+                            && table.as_ref().is_none_or(|t| *t == key.1)
+                            && chain.as_ref().is_none_or(|c| *c == key.2))
+                    })
+                }
+                _ => {}
+            },
+            (CmdKind::Replace(_), Some(table), Some(chain)) => _ = chains.remove(&(family, table, chain)),
+            _ => {}
+        }
+    }
+}
+
+impl Chain {
+    fn add(
+        &mut self,
+        rule: &RuleBlock,
+        family: Family,
+        table: &Arc<str>,
+        ctx: &mut Context<'_>,
+        inputs: &Inputs,
+        out: &mut Vec<Diagnostic>,
+    ) {
+        let end = rule.stmts.last().map_or(rule.loc.end, |s| s.loc.end);
+        let loc = Loc { end, ..rule.loc };
+        if let Some((by, told)) = &mut self.closed {
+            if !*told {
+                let place = line_of(*by, loc, inputs);
+                let message = format!("this rule is never reached: the rule in {place} ends the chain");
+                out.push(Diagnostic::warning(loc, message));
+                *told = true;
+            }
+            return;
+        }
+        let read = Rule::read(rule, family, table, ctx);
+        if let Some(by) = self.endings.iter().find(|e| e.leaves_nothing(&read, family)) {
+            let place = line_of(by.loc, loc, inputs);
+            let message = format!("this rule never matches: the rule in {place} takes all of its packets");
+            out.push(Diagnostic::warning(loc, message));
+            return;
+        }
+        if read.ends && !read.conditional {
+            if read.matches.is_empty() {
+                self.closed = Some((loc, false));
+            } else if !read.changes {
+                self.endings.push(Ending { matches: read.matches, loc });
+            }
+        }
+        if read.changes && !(read.ends && !read.conditional) {
+            self.endings.clear();
+        }
+    }
+}
+
+impl Ending {
+    /// Whether no packet is left that `rule` could match: each match here covers one there.
+    fn leaves_nothing(&self, rule: &Rule, family: Family) -> bool {
+        self.matches.len() <= rule.matches.len()
+            && self.matches.iter().all(|mine| {
+                rule.matches.iter().any(|other| mine.selector == other.selector && mine.covers(other))
+            })
+            && rule.matches.iter().all(|other| {
+                !moves_headers(&other.selector, family)
+                    || self.matches.iter().any(|mine| mine.selector == other.selector)
+            })
+    }
+}
+
+/// Whether a match says which header the next ones are in, so that the same words ask for something else.
+fn moves_headers(selector: &Expr, family: Family) -> bool {
+    matches!(family, Family::Bridge | Family::Netdev)
+        && match &selector.kind {
+            ExprKind::Payload(payload) => payload.base == PayloadBase::Link,
+            ExprKind::Meta { key } => *key == MetaKey::Protocol,
+            ExprKind::Concat(parts) => parts.iter().any(|p| moves_headers(p, family)),
+            ExprKind::Binop { left, .. } => moves_headers(left, family),
+            _ => false,
+        }
+}
+
+impl Rule {
+    fn read(rule: &RuleBlock, family: Family, table: &Arc<str>, ctx: &mut Context<'_>) -> Rule {
+        let mut out = Rule { conditional: !rule.rules.is_empty(), ..Rule::default() };
+        for stmt in &rule.stmts {
+            match &stmt.kind {
+                StmtKind::Match(_) => {
+                    let mut eval = Eval::new(ctx, family, Some(table.clone()));
+                    match Match::read(stmt, &mut eval) {
+                        Some(found) if !out.changes => out.matches.push(found),
+                        _ => out.conditional = true,
+                    }
+                }
+                _ => out.note(stmt),
+            }
+        }
+        out
+    }
+
+    fn note(&mut self, stmt: &Stmt) {
+        match &stmt.kind {
+            StmtKind::Counter { .. }
+            | StmtKind::Log(_)
+            | StmtKind::Last { .. }
+            | StmtKind::ObjRef {
+                kind: ObjectType::Counter,
+                expr: Expr { kind: ExprKind::Symbol { .. } | ExprKind::String(_), .. },
+            } => {}
+            StmtKind::Limit(_) | StmtKind::Quota { .. } | StmtKind::CtCount { .. } => self.conditional = true,
+            StmtKind::Verdict(e) => match &e.kind {
+                ExprKind::Verdict(verdict) => match verdict {
+                    VerdictExpr::Accept
+                    | VerdictExpr::Drop
+                    | VerdictExpr::Return
+                    | VerdictExpr::Goto(_)
+                    | VerdictExpr::Queue => self.ends = true,
+                    VerdictExpr::Continue | VerdictExpr::Break => {}
+                    VerdictExpr::Jump(_) => self.changes = true,
+                },
+                _ => {
+                    self.conditional = true;
+                    self.changes = true;
+                }
+            },
+            StmtKind::Queue { expr: None, .. } => self.ends = true,
+            StmtKind::Reject(reject) => match reject.kind {
+                // Others ask for the protocol that they answer in.
+                None | Some(RejectType::IcmpxUnreach) => self.ends = true,
+                Some(RejectType::IcmpUnreach | RejectType::TcpRst) => self.conditional = true,
+            },
+            // All others change the packet or its connection, or go on only with some.
+            _ => {
+                self.conditional = true;
+                self.changes = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is warned of, and what is not.
+
+use penstock_ruleset::Ruleset;
+
+use crate::names::NoNames;
+use crate::session::{Options, Session};
+use crate::source::{NoFiles, Origin};
+
+/// First lines of what is said about a text: line of the place, and message.
+fn said(text: &str) -> Vec<String> {
+    let options = Options { lint: true, check: true, ..Options::default() };
+    let origin = Origin::File { name: "f".into(), from: None };
+    let mut ruleset = Ruleset::default();
+    let outcome = Session::new(options, &NoFiles, &NoNames).run(origin, text.into(), &mut ruleset, 0);
+    let place = |line: &str| {
+        let (place, message) = line.split_once(": ")?;
+        Some(format!("{}: {message}", place.strip_prefix("f:")?.split_once(':')?.0))
+    };
+    outcome.stderr.lines().filter_map(place).collect()
+}
+
+/// What is said about rules of a chain; the first is in line 1.
+fn of_rules(family: &str, rules: &[&str]) -> Vec<String> {
+    let rules = rules.join("\n");
+    said(&format!("table {family} t {{ set s {{ type ipv4_addr; }}; chain quiet {{ }}; chain c {{ type filter hook input priority 0; {rules}\nip daddr @s jump quiet\n}}\n}}\n"))
+        .into_iter()
+        .filter(|s| s.contains("this rule"))
+        .collect()
+}
+
+#[test]
+fn a_rule_that_is_left_no_packet_is_told() {
+    let never = |line: u32, by: u32| {
+        vec![format!(
+            "{line}: Warning: this rule never matches: the rule in line {by} takes all of its packets"
+        )]
+    };
+    for (rules, expected) in [
+        (&["tcp dport 22 accept", "tcp dport 22 drop"][..], never(2, 1)),
+        (&["tcp dport 1-100 accept", "counter", "ip saddr 1.1.1.1 tcp dport { 3, 7-9 } drop"], never(3, 1)),
+        (&["ip saddr 10.0.0.0/8 log counter drop", "ip saddr 10.1.0.0/16 accept"], never(2, 1)),
+        (&["tcp dport { 1-5, 6-9 } reject", "tcp dport 4-7 accept"], never(2, 1)),
+        (&["tcp dport != 22 drop", "tcp dport 23 accept"], never(2, 1)),
+        (&["meta length > 100 drop", "meta length 200-300 accept"], never(2, 1)),
+        (&["ct state established,related accept", "ct state related tcp dport 5 drop"], never(2, 1)),
+        (&["tcp flags syn,ack drop", "tcp flags syn accept"], never(2, 1)),
+        (&["iifname \"et*\" drop", "iifname \"eth*\" accept"], never(2, 1)),
+        (
+            &["ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop", "ip saddr . tcp dport { 1.1.1.1 . 3 } accept"],
+            never(2, 1),
+        ),
+        (&["ip saddr @s drop", "ip saddr @s tcp dport 1 accept"], never(2, 1)),
+        (
+            &["counter drop", "tcp dport 1 accept", "tcp dport 2 accept"],
+            vec!["2: Warning: this rule is never reached: the rule in line 1 ends the chain".to_string()],
+        ),
+    ] {
+        assert_eq!(of_rules("ip", rules), expected, "{rules:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_some_packet_may_reach_is_not() {
+    for rules in [
+        &["tcp dport 22 accept", "udp dport 22 drop"][..],
+        &["tcp dport 22 ip saddr 1.1.1.1 accept", "tcp dport 22 drop"],
+        &["tcp dport 2-5 accept", "tcp dport 5-6 drop"],
+        &["tcp dport 22 limit rate 1/second accept", "tcp dport 22 drop"],
+        &["tcp dport 22 counter", "tcp dport 22 drop"],
+        &["tcp dport 22 jump quiet", "tcp dport 22 drop"],
+        // What lies between may make another packet of it.
+        &["meta mark 1 accept", "meta mark set 1", "meta mark 1 drop"],
+        &["meta mark 1 accept", "meta mark 2 jump quiet", "meta mark 1 drop"],
+        &["meta mark 1 accept", "meta mark set 1 meta mark 1 drop"],
+        &["tcp flags syn drop", "tcp flags syn,ack accept"],
+        &["tcp flags == syn drop", "tcp flags syn accept"],
+        &["numgen inc mod 2 0 accept", "numgen inc mod 2 0 drop"],
+        &["iifname \"eth*\" drop", "iifname \"et*\" accept"],
+        &["ip saddr @s tcp dport 1 drop", "ip saddr @s accept"],
+        &["tcp dport 5 reject with tcp reset", "tcp dport 5 drop"],
+        &["ip saddr . tcp dport { 1.0.0.0/8 . 1-5 } drop", "ip saddr . tcp dport { 1.1.1.1 . 6 } accept"],
+    ] {
+        assert_eq!(of_rules("ip", rules), Vec::<String>::new(), "{rules:?}");
+    }
+    let tagged = ["ip saddr 198.18.0.1 drop", "vlan id 5 ip saddr 198.18.0.1 accept"];
+    let text = format!("table netdev t {{ chain c {{\n{}\n}}\n}}\n", tagged.join("\n"));
+    assert_eq!(said(&text), ["1: Warning: chain ‘c’ is never jumped to"], "a tag moves the header");
+}
+
+#[test]
+fn names_that_nothing_refers_to_are_told_in_the_order_of_the_text() {
+    let text = "define a = 1
+define b = 2
+define c = { $b, 3 }
+table inet t {
+	counter used {
+	}
+	counter spare {
+	}
+	set s {
+		type ipv4_addr
+	}
+	set seen {
+		type ipv4_addr
+		flags dynamic
+	}
+	map m {
+		type inet_service : verdict
+		elements = { 1 : jump by_map }
+	}
+	map objects {
+		type ipv4_addr : counter
+		elements = { 1.1.1.1 : \"used\" }
+	}
+	chain by_map {
+	}
+	chain lost {
+		tcp dport $c accept
+	}
+	chain in {
+		type filter hook input priority 0
+		tcp dport vmap @m
+		counter name ip saddr map @objects
+		add @seen { ip saddr }
+	}
+}
+";
+    assert_eq!(
+        said(text),
+        [
+            "1: Warning: definition ‘a’ is not used",
+            "7: Warning: counter ‘spare’ is not used",
+            "9: Warning: set ‘s’ is not used",
+            "26: Warning: chain ‘lost’ is never jumped to",
+        ]
+    );
+}
+
+#[test]
+fn a_misspelt_word_is_told_behind_nfts_own_words() {
+    for (rule, note) in [
+        ("ip sadr 1.1.1.1 accept", "did you mean ‘saddr’ instead of ‘sadr’?"),
+        ("meta iifnam \"lo\" accept", "did you mean ‘iifname’ instead of ‘iifnam’?"),
+        ("counter acept", "did you mean ‘accept’ instead of ‘acept’?"),
+        ("contuer accept", "did you mean ‘counter’ instead of ‘contuer’?"),
+    ] {
+        let line = format!("add rule t c {rule}");
+        let run = |lint| {
+            let options = Options { lint, ..Options::default() };
+            let mut session = Session::new(options, &NoFiles, &NoNames);
+            session.run(Origin::CommandLine, line.clone(), &mut Ruleset::default(), 0).stderr
+        };
+        assert_eq!(run(true), format!("{}{note}\n", run(false)), "{rule}");
+    }
+}
