@@ -57,7 +57,7 @@ fn run(call: Call) -> ExitCode {
         State::File(path) => match std::fs::read(path) {
             Ok(bytes) => {
                 kept = String::from_utf8_lossy(&bytes).into_owned();
-                match state::restore(kept.clone(), &SystemFiles, &names) {
+                match state::restore(kept.clone(), &SystemFiles::default(), &names) {
                     Ok(ruleset) => ruleset,
                     Err(reason) => {
                         eprint!("Error: {} cannot be restored: {reason}", path.display());
@@ -72,7 +72,8 @@ fn run(call: Call) -> ExitCode {
             }
         },
     };
-    let mut session = Session::new(call.options, &SystemFiles, &names);
+    let files = SystemFiles { allow_exec: call.allow_exec };
+    let mut session = Session::new(call.options, &files, &names);
     let ok = match call.source {
         Source::File(name) => {
             let outcome = match read_input(&name) {
@@ -108,7 +109,7 @@ fn run(call: Call) -> ExitCode {
 fn read_input(name: &str) -> Result<String, String> {
     use penstock_lang::source::Files;
     if name != "-" {
-        return SystemFiles.read(name);
+        return SystemFiles::default().read(name);
     }
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map_err(|e| words(&e))?;

@@ -55,12 +55,22 @@ pub struct Inputs {
     pub inputs: Vec<Input>,
 }
 
-/// How the language gets at files: the program gives it a real file system, tests a map.
+/// What `exec("…")` says where commands must not run, which is everywhere unless the caller of a program allows it.
+pub const EXEC_NOT_ALLOWED: &str = "exec is not allowed here; run with --allow-exec";
+
+/// How the language gets at files, and at what commands print: the program gives it a real system, tests a map.
 pub trait Files {
     /// Reads a file. The error text is the C library's (`No such file or directory`).
     fn read(&self, path: &str) -> Result<String, String>;
     /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards.
     fn glob(&self, pattern: &str) -> Vec<String>;
+    /// What a command of the shell prints, for `define name = exec("command")`. The error is the whole message: why it
+    /// did not run, or the command, its exit status and the last line of what it said on standard error. Nothing runs
+    /// unless an implementation allows it.
+    fn exec(&self, command: &str) -> Result<String, String> {
+        let _ = command;
+        Err(EXEC_NOT_ALLOWED.into())
+    }
 }
 
 /// No files at all: for texts that include nothing.

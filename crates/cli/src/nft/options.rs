@@ -24,6 +24,8 @@ pub struct Call {
     pub source: Source,
     /// On what.
     pub state: State,
+    /// Whether definitions may run commands.
+    pub allow_exec: bool,
 }
 
 /// Where commands come from.
@@ -70,7 +72,7 @@ const GENERAL: [Opt; 3] = [
     Opt { short: Some('V'), long: None, argument: None, help: "Show extended version information" },
 ];
 
-const INPUT: [Opt; 9] = [
+const INPUT: [Opt; 10] = [
     with('f', "file", "<filename>", "Read input from <filename>"),
     with('D', "define", "<name=value>", "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
@@ -87,6 +89,12 @@ const INPUT: [Opt; 9] = [
         long: Some("lint"),
         argument: None,
         help: "Warn of what is hardly meant: unused names, rules that never match",
+    },
+    Opt {
+        short: None,
+        long: Some("allow-exec"),
+        argument: None,
+        help: "Let definitions run commands: define NAME = exec(\"command\")",
     },
     Opt {
         short: None,
@@ -284,6 +292,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     let mut file = None;
     let mut interactive = false;
     let mut state = State::None;
+    let mut allow_exec = false;
     for Given { option, argument } in given {
         let format = &mut options.format;
         match (option.short, option.long) {
@@ -299,6 +308,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('I'), _) => options.include_paths.push(argument),
             (Some('c'), _) => options.check = true,
             (Some('o'), _) => options.optimize = true,
+            (_, Some("allow-exec")) => allow_exec = true,
             (_, Some("lint")) => options.lint = true,
             (_, Some("offline")) => state = State::Offline,
             (_, Some("state")) => state = State::File(argument.into()),
@@ -335,7 +345,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     } else {
         return Err("nft: no command specified\n".into());
     };
-    Ok(Parsed::Run(Box::new(Call { options, source, state })))
+    Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec })))
 }
 
 fn is_name(name: &str) -> bool {

@@ -20,6 +20,7 @@ Takes the frames of all captures in the order of their timestamps, which are the
   --write-dir DIR        write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap
   -j, --json             print the final ruleset in libnftables JSON
   --engine ENGINE        jit or interpreter (default: interpreter)
+  --allow-exec           let the ruleset run commands: define NAME = exec("command")
   --trace                trace every packet, as `nft monitor trace` does
   -h, --help             this text
 
@@ -61,6 +62,8 @@ pub struct Options {
     pub json: bool,
     pub engine: Engine,
     pub trace: bool,
+    /// Whether the ruleset may run commands.
+    pub allow_exec: bool,
 }
 
 /// What the command line asks for.
@@ -75,7 +78,7 @@ impl Options {
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
-        let (mut reads, mut json, mut trace) = (Vec::new(), false, false);
+        let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
             match arg {
                 Long("net") => once(&mut net, "--net", PathBuf::from(parser.value().map_err(sentence)?))?,
@@ -100,6 +103,7 @@ impl Options {
                     };
                     once(&mut engine, "--engine", chosen)?;
                 }
+                Long("allow-exec") => allow_exec = true,
                 Long("trace") => trace = true,
                 Short('h') | Long("help") => return Ok(Wanted::Help),
                 Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
@@ -117,6 +121,7 @@ impl Options {
             json,
             engine: engine.unwrap_or(Engine::Interpreter),
             trace,
+            allow_exec,
         }))
     }
 }

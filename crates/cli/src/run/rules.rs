@@ -17,14 +17,20 @@ use crate::names::SystemNames;
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
 /// the epoch. What the file lists is printed. The error is what nft prints, also for rules that cannot run here.
-pub fn load(file: &Path, names: &dyn Names, now: u64, json: bool) -> Result<Ruleset, String> {
+pub fn load(
+    file: &Path,
+    files: &SystemFiles,
+    names: &dyn Names,
+    now: u64,
+    json: bool,
+) -> Result<Ruleset, String> {
     let (name, text) = if file.as_os_str() == "-" {
         let mut text = String::new();
         let read = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text);
         ("/dev/stdin".to_owned(), read.map(|_| text).map_err(|e| crate::files::words(&e)))
     } else {
         let name = file.display().to_string();
-        let text = SystemFiles.read(&name);
+        let text = files.read(&name);
         (name, text)
     };
     let text = text.map_err(|e| format!("Error: Could not open file \"{name}\": {e}"))?;
@@ -32,7 +38,7 @@ pub fn load(file: &Path, names: &dyn Names, now: u64, json: bool) -> Result<Rule
         Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name, from: None };
-    let outcome = Session::new(options, &SystemFiles, names).run(origin, text, &mut ruleset, now);
+    let outcome = Session::new(options, files, names).run(origin, text, &mut ruleset, now);
     if !outcome.ok {
         return Err(outcome.stderr);
     }

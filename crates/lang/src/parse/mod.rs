@@ -9,6 +9,7 @@
 //! | `stmts`, `nat` | statements of rules |
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
 //! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
+//! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
 //! Definitions are resolved while reading: `$name` is replaced by what it stands for at that place, so the tree
@@ -17,6 +18,7 @@
 
 mod blocks;
 mod commands;
+mod exec;
 mod exprs;
 mod headers;
 mod nat;
@@ -404,8 +406,14 @@ impl Parser<'_> {
         self.take();
         let name = self.identifier()?;
         self.need_tok(Tok::Assign)?;
-        let value = self.initializer()?;
-        self.separator()?;
+        let value = match self.at("exec") && self.peek_second().tok == Tok::LeftParen {
+            true => self.exec()?,
+            false => {
+                let value = self.initializer()?;
+                self.separator()?;
+                value
+            }
+        };
         if !again && self.scope.has(&name.text) {
             return self.error(name.loc, format!("redefinition of symbol '{}'", name.text));
         }

@@ -10,9 +10,19 @@ use crate::ast::stmt::StmtKind;
 #[derive(Default)]
 struct Map(HashMap<&'static str, String>);
 
+/// What `exec("…")` runs in these tests: `echo words`, the words on lines of their own.
+const ECHO: &str = "echo ";
+
 impl Files for Map {
     fn read(&self, path: &str) -> Result<String, String> {
         self.0.get(path).cloned().ok_or_else(|| "No such file or directory".into())
+    }
+
+    fn exec(&self, command: &str) -> Result<String, String> {
+        match command.strip_prefix(ECHO) {
+            Some(words) => Ok(words.replace(' ', "\n \t")),
+            None => Err(crate::source::EXEC_NOT_ALLOWED.into()),
+        }
     }
 
     fn glob(&self, pattern: &str) -> Vec<String> {
@@ -214,4 +224,50 @@ fn large_rulesets_are_read_whole() {
         panic!()
     };
     assert_eq!(elements.len(), 100_000);
+}
+
+#[test]
+fn words_that_a_command_prints_are_a_value_or_the_elements_of_a_set() {
+    for (text, expected) in [
+        ("define x = exec(\"echo 22\")\nt c tcp dport $x\n", Ok("22")),
+        ("define x = exec(\"echo 22 80-90 # 99\")\nt c tcp dport $x\n", Ok("22 80-90")),
+        ("define x = exec ( \"echo 10.0.0.0/8 ::1 lan.5 eth*\" ); t c iif $x\n", Ok("10.0.0.0/8 ::1 lan.5 eth*")),
+        ("define x = 1\nredefine x = exec(\"echo 2\")\nt c tcp dport { $x, 3 }\n", Ok("2 3")),
+        ("define exec = 1\ndefine x = exec\nt c tcp dport $x\n", Ok("exec")),
+        (
+            "define x = exec(\"date\")\n",
+            Err("main:1:12-23: Error: exec is not allowed here; run with --allow-exec\n\
+                 define x = exec(\"date\")\n           ^^^^^^^^^^^^\n"),
+        ),
+        (
+            "define x = exec(\"echo 1 2;flush\")\n",
+            Err("In file included from main:1:12-33:\n\
+                 exec(\"echo 1 2;flush\"):2:2-2: Error: syntax error, unexpected semicolon, expecting newline\n\
+                 2;flush\n ^\n"),
+        ),
+        (
+            "define x = exec(\"echo $y\")\n",
+            Err("In file included from main:1:12-26:\n\
+                 exec(\"echo $y\"):1:1-1: Error: syntax error, unexpected '$', expecting string\n$y\n^\n"),
+        ),
+        (
+            "define x = exec(date)\n",
+            Err("main:1:17-20: Error: syntax error, unexpected string, expecting quoted string\n\
+                 define x = exec(date)\n                ^^^^\n"),
+        ),
+    ] {
+        let (cmds, messages) = read_with(text, &Map::default());
+        assert_eq!(messages, expected.err().unwrap_or(""), "{text}");
+        let Ok(expected) = expected else { continue };
+        let Some(Cmd { kind: CmdKind::Add(New::Rule(rule)), .. }) = cmds.last() else { panic!("{text}") };
+        let StmtKind::Match(Expr { kind: ExprKind::Relational { right, .. }, .. }) = &rule.stmts[0].kind else {
+            panic!("{text}")
+        };
+        let one = |e: &Expr| crate::print::expr_text(e, crate::datatype::Format::default(), &crate::names::NoNames);
+        let got = match &right.kind {
+            ExprKind::Set { elements, .. } => elements.iter().map(one).collect::<Vec<_>>().join(" "),
+            _ => one(right),
+        };
+        assert_eq!(got, expected, "{text}");
+    }
 }
