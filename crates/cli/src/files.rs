@@ -18,12 +18,9 @@ pub struct SystemFiles {
 /// it says on standard error is passed on if it succeeds.
 fn shell(command: &str) -> Result<String, String> {
     let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-    let output = Command::new(&shell)
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("command \"{command}\" could not be run by {}: {}", shell.display(), words(&e)))?;
+    let output = Command::new(&shell).arg("-c").arg(command).stdin(Stdio::null()).output().map_err(|e| {
+        format!("command \"{command}\" could not be run by {}: {}", shell.display(), words(&e))
+    })?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         eprint!("{said}");

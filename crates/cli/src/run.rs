@@ -92,7 +92,13 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut merge = Merge::new(captures);
     let start = merge.next_time().unwrap_or(0);
     let names = NetNames::new(&net);
-    let ruleset = rules::load(&options.rules, &SystemFiles { allow_exec: options.allow_exec }, &names, start, options.json)?;
+    let ruleset = rules::load(
+        &options.rules,
+        &SystemFiles { allow_exec: options.allow_exec },
+        &names,
+        start,
+        options.json,
+    )?;
     output.trace_by(Tracer::new(&ruleset.generation(), &names, start));
     let linked =
         Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;

@@ -20,7 +20,7 @@ Takes the frames of all captures in the order of their timestamps, which are the
   --write-dir DIR        write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap
   -j, --json             print the final ruleset in libnftables JSON
   --engine ENGINE        jit or interpreter (default: interpreter)
-  --allow-exec           let the ruleset run commands: define NAME = exec("command")
+  --allow-exec           let the ruleset run commands: define NAME = exec(\"COMMAND\")
   --trace                trace every packet, as `nft monitor trace` does
   -h, --help             this text
 
