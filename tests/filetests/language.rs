@@ -44,6 +44,18 @@ pub fn load_optimized(text: &str, net: &Network, now: u64) -> Result<(Ruleset, u
     if outcome.ok { Ok((ruleset, outcome.merges.len())) } else { Err(outcome.stderr) }
 }
 
+/// The lines of rules that lint says are left no packet.
+#[allow(dead_code)]
+pub fn dead_rules(text: &str, net: &Network, now: u64) -> Vec<usize> {
+    let names = Devices(net);
+    let options = Options { lint: true, check: true, ..Options::default() };
+    let origin = Origin::File { name: "rules".into(), from: None };
+    let outcome =
+        Session::new(options, &Alone, &names).run(origin, text.to_string(), &mut Ruleset::default(), now);
+    let told = outcome.stderr.lines().filter(|l| l.contains("Warning: this rule"));
+    told.filter_map(|l| l.strip_prefix("rules:")?.split(':').next()?.parse().ok()).collect()
+}
+
 fn load_with(text: &str, net: &Network, now: u64, runnable_only: bool) -> Result<Ruleset, String> {
     let names = Devices(net);
     let mut ruleset = Ruleset::default();

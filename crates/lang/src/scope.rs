@@ -7,11 +7,14 @@ use std::sync::Arc;
 use crate::ast::Expr;
 use crate::ast::cmd::Name;
 
+/// What a name stands for, and the number of its definition.
+type Definition = (Expr, usize);
+
 /// Definitions of the blocks that are open, the outermost first. That one outlives a run (`nft -i`).
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Per name what it stood for, the last value in force: `undefine` brings back the one before.
-    blocks: Vec<HashMap<Arc<str>, Vec<(Expr, usize)>>>,
+    blocks: Vec<HashMap<Arc<str>, Vec<Definition>>>,
     /// All there ever were, by number, and whether anything referred to them.
     definitions: Vec<(Name, Cell<bool>)>,
 }
@@ -69,7 +72,7 @@ impl Scope {
         self.find(name).is_some()
     }
 
-    fn find(&self, name: &str) -> Option<&(Expr, usize)> {
+    fn find(&self, name: &str) -> Option<&Definition> {
         self.blocks.iter().rev().find_map(|b| b.get(name)?.last())
     }
 

@@ -1,5 +1,6 @@
 //! Input texts, and places in them.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A span in one input: byte offsets, so it is small and cheap to join; lines and columns are found when a
@@ -46,6 +47,8 @@ pub struct Input {
     pub origin: Origin,
     /// The text. Bytes that are not UTF-8 were replaced.
     pub text: Arc<str>,
+    /// Where its lines start, once that was asked for.
+    lines: OnceCell<Vec<usize>>,
 }
 
 /// All inputs of a run; [`Loc::input`] indexes it.
@@ -89,7 +92,7 @@ impl Files for NoFiles {
 impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
     pub fn add(&mut self, origin: Origin, text: impl Into<Arc<str>>) -> u32 {
-        self.inputs.push(Input { origin, text: text.into() });
+        self.inputs.push(Input { origin, text: text.into(), lines: OnceCell::new() });
         (self.inputs.len() - 1) as u32
     }
 
@@ -110,9 +113,11 @@ impl Inputs {
 impl Input {
     /// Line (from 1) of a byte, and the offset at which that line starts.
     pub fn line_of(&self, offset: u32) -> (u32, usize) {
-        let before = &self.text.as_bytes()[..(offset as usize).min(self.text.len())];
-        let line = before.iter().filter(|&&b| b == b'\n').count() as u32 + 1;
-        let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
-        (line, start)
+        let starts = self.lines.get_or_init(|| {
+            let behind = self.text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(behind).collect()
+        });
+        let line = starts.partition_point(|start| *start <= offset as usize).max(1);
+        (line as u32, starts.get(line - 1).copied().unwrap_or(0))
     }
 }

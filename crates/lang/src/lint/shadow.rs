@@ -118,14 +118,12 @@ impl Chain {
             out.push(Diagnostic::warning(loc, message));
             return;
         }
-        if read.ends && !read.conditional {
-            if read.matches.is_empty() {
-                self.closed = Some((loc, false));
-            } else if !read.changes {
-                self.endings.push(Ending { matches: read.matches, loc });
-            }
-        }
-        if read.changes && !(read.ends && !read.conditional) {
+        let takes_all = read.ends && !read.conditional;
+        if takes_all && read.matches.is_empty() {
+            self.closed = Some((loc, false));
+        } else if takes_all && !read.changes {
+            self.endings.push(Ending { matches: read.matches, loc });
+        } else if read.changes && !takes_all {
             self.endings.clear();
         }
     }

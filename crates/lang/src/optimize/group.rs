@@ -216,7 +216,7 @@ impl<'r> Group<'r> {
             (End::Nat(a), End::Nat(b)) if same_nat(a, b) => Into::NatMap,
             _ => return false,
         };
-        if into == Into::Verdicts && !(row.only_counts() && !self.values.repeated) {
+        if into == Into::Verdicts && (self.values.repeated || !row.only_counts()) {
             return false;
         }
         let Some(values) = self.values_of(row) else { return false };
