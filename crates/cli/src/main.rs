@@ -1,21 +1,14 @@
 //! The `penstock` command: the packet path of nftables as a program.
 
+mod commands;
+mod completion;
 mod files;
 mod names;
 mod nft;
+mod options;
 mod run;
 
 use std::process::ExitCode;
-
-const USAGE: &str = "\
-Usage: penstock COMMAND [OPTIONS]
-
-Commands:
-  nft    nft(8) on a ruleset in a file or in the process
-  run    send captures through a ruleset: frames, verdicts and counters come out
-
-`penstock COMMAND --help` tells the options of a command.
-";
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
@@ -23,11 +16,13 @@ fn main() -> ExitCode {
     if name.as_ref().is_some_and(|n| std::path::Path::new(n).file_name().is_some_and(|n| n == "nft")) {
         return nft::main(args);
     }
-    match args.next().as_ref().and_then(|a| a.to_str()) {
-        Some("nft") => nft::main(args),
-        Some("run") => run::main(args),
+    let word = args.next();
+    if let Some(command) = commands::COMMANDS.iter().find(|c| word.as_ref().is_some_and(|w| w == c.name)) {
+        return (command.main)(&mut args);
+    }
+    match word.as_ref().and_then(|a| a.to_str()) {
         Some("-h" | "--help") => {
-            print!("{USAGE}");
+            print!("{}", commands::usage());
             ExitCode::SUCCESS
         }
         Some("-V" | "--version") => {
@@ -35,11 +30,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(other) => {
-            eprint!("penstock: unknown command `{other}`\n\n{USAGE}");
+            eprint!("penstock: unknown command `{other}`\n\n{}", commands::usage());
             ExitCode::from(2)
         }
         None => {
-            eprint!("{USAGE}");
+            eprint!("{}", commands::usage());
             ExitCode::from(2)
         }
     }

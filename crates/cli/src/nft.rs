@@ -2,7 +2,7 @@
 //!
 //! Until a dataplane answers, the ruleset is that of the process (`--offline`) or is kept in a file (`--state FILE`).
 
-mod options;
+pub mod options;
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};

@@ -1,6 +1,6 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
-mod options;
+pub mod options;
 mod output;
 mod rules;
 mod summary;
@@ -30,11 +30,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::parse(args) {
         Ok(Wanted::Run(options)) => options,
         Ok(Wanted::Help) => {
-            print!("{}", options::USAGE);
+            print!("{}", options::usage());
             return ExitCode::SUCCESS;
         }
         Err(message) => {
-            eprint!("penstock run: {message}\n\n{}", options::USAGE);
+            eprint!("penstock run: {message}\n\n{}", options::usage());
             return ExitCode::from(2);
         }
     };

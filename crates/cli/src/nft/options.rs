@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use penstock_lang::session::{Debug, Options};
 
+use crate::options::{Opt, Values, flag, long};
+
 /// What is asked for.
 #[derive(Debug)]
 pub enum Parsed {
@@ -50,20 +52,14 @@ pub enum State {
     File(PathBuf),
 }
 
-struct Opt {
-    short: Option<char>,
-    long: Option<&'static str>,
-    /// What its argument is.
-    argument: Option<&'static str>,
+const fn with(
+    short: char,
+    long: &'static str,
+    argument: &'static str,
+    values: Values,
     help: &'static str,
-}
-
-const fn flag(short: char, long: &'static str, help: &'static str) -> Opt {
-    Opt { short: Some(short), long: Some(long), argument: None, help }
-}
-
-const fn with(short: char, long: &'static str, argument: &'static str, help: &'static str) -> Opt {
-    Opt { short: Some(short), long: Some(long), argument: Some(argument), help }
+) -> Opt {
+    flag(short, long, help).takes(argument, values)
 }
 
 const GENERAL: [Opt; 3] = [
@@ -73,41 +69,22 @@ const GENERAL: [Opt; 3] = [
 ];
 
 const INPUT: [Opt; 10] = [
-    with('f', "file", "<filename>", "Read input from <filename>"),
-    with('D', "define", "<name=value>", "Define variable, e.g. --define foo=1.2.3.4"),
+    with('f', "file", "<filename>", Values::Files, "Read input from <filename>"),
+    with('D', "define", "<name=value>", Values::Any, "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
     with(
         'I',
         "includepath",
         "<directory>",
+        Values::Directories,
         "Add <directory> to the paths searched for include files. Default is: /etc",
     ),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
-    Opt {
-        short: None,
-        long: Some("lint"),
-        argument: None,
-        help: "Warn of what is hardly meant: unused names, rules that never match",
-    },
-    Opt {
-        short: None,
-        long: Some("allow-exec"),
-        argument: None,
-        help: "Let definitions run commands: define NAME = exec(\"command\")",
-    },
-    Opt {
-        short: None,
-        long: Some("offline"),
-        argument: None,
-        help: "Work on an empty ruleset in this process",
-    },
-    Opt {
-        short: None,
-        long: Some("state"),
-        argument: Some("<filename>"),
-        help: "Work on a ruleset kept in <filename>",
-    },
+    long("lint", "Warn of what is hardly meant: unused names, rules that never match"),
+    long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
+    long("offline", "Work on an empty ruleset in this process"),
+    long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
 ];
 
 const FORMAT: [Opt; 10] = [
@@ -130,11 +107,13 @@ const OUTPUT: [Opt; 3] = [
         'd',
         "debug",
         "<level [,level...]>",
+        Values::OneOf(&["scanner", "parser", "eval", "netlink", "mnl", "proto-ctx", "segtree", "all"]),
         "Specify debugging level (scanner, parser, eval, netlink, mnl, proto-ctx, segtree, all)",
     ),
 ];
 
-const SECTIONS: [(&str, &[Opt]); 4] = [
+/// All of them, by the titles they stand under.
+pub const SECTIONS: [(&str, &[Opt]); 4] = [
     ("general", &GENERAL),
     ("ruleset input handling", &INPUT),
     ("ruleset list formatting", &FORMAT),
@@ -155,7 +134,7 @@ fn help() -> String {
                 let comma = if option.short.is_some() { ", " } else { "  " };
                 format!("{comma}--{l}")
             });
-            let argument = option.argument.map_or(String::new(), |a| format!(" {a}"));
+            let argument = option.argument.map_or(String::new(), |a| format!(" {}", a.name));
             let left = format!("{short}{long}{argument}");
             out.push_str(&format!("  {left:<30}  {}\n", option.help));
         }

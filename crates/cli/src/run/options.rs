@@ -6,26 +6,53 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
+use crate::options::{Opt, Values, flag, long};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
+
+const OPTIONS: [Opt; 9] = [
+    long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
+        .takes("NET", Values::Files),
+    long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
+    long(
+        "read",
+        "frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
+         `host=FILE`: IP packets that the host sends,\n\
+         `host:DEV=FILE`: raw frames that the host sends on DEV",
+    )
+    .takes("DEV=FILE...", Values::Any),
+    long("write-dir", "write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap")
+        .takes("DIR", Values::Directories),
+    flag('j', "json", "print the final ruleset in libnftables JSON"),
+    long("engine", "jit or interpreter (default: interpreter)")
+        .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
+    long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
+    long("trace", "trace every packet, as `nft monitor trace` does"),
+    flag('h', "help", "this text"),
+];
+
 /// What `--help` prints, and what follows a usage error.
-pub const USAGE: &str = "\
-Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]
-
-Takes the frames of all captures in the order of their timestamps, which are the clock.
-
-  --net NET              interfaces, addresses, routes and neighbours, as lines for `ip -batch`
-  --rules RULES          the ruleset, as for `nft -f`
-  --read DEV=FILE...     frames that arrive on DEV (pcap or pcapng, `-` for standard input);
-                         `host=FILE`: IP packets that the host sends,
-                         `host:DEV=FILE`: raw frames that the host sends on DEV
-  --write-dir DIR        write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap
-  -j, --json             print the final ruleset in libnftables JSON
-  --engine ENGINE        jit or interpreter (default: interpreter)
-  --allow-exec           let the ruleset run commands: define NAME = exec(\"COMMAND\")
-  --trace                trace every packet, as `nft monitor trace` does
-  -h, --help             this text
-
-The final ruleset with its counters goes to standard output, a summary to standard error.
-";
+pub fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
+         Takes the frames of all captures in the order of their timestamps, which are the clock.\n\n",
+    );
+    for option in &OPTIONS {
+        let mut left = option.names().collect::<Vec<_>>().join(", ");
+        if let Some(argument) = option.argument {
+            left = format!("{left} {}", argument.name);
+        }
+        for (i, line) in option.help.lines().enumerate() {
+            let left = if i == 0 { &*left } else { "" };
+            out.push_str(&format!("  {left:<21}  {line}\n"));
+        }
+    }
+    out.push_str(
+        "\nThe final ruleset with its counters goes to standard output, a summary to standard error.\n",
+    );
+    out
+}
 
 /// Where a capture's frames come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +211,18 @@ mod tests {
         );
         assert!(o.json && !o.trace && o.engine == Engine::Interpreter && o.write_dir == Some("d".into()));
         assert_eq!(parse("--net n -h"), Ok(Wanted::Help));
+    }
+
+    #[test]
+    fn every_option_of_the_usage_text_is_taken() {
+        for option in &OPTIONS {
+            for name in option.names() {
+                for line in [name.clone(), format!("{name} lan=1")] {
+                    let message = parse(&line).err().unwrap_or_default();
+                    assert!(!message.contains("invalid option"), "{line}: {message}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! The commands of the program: the table that finds them, and that usage, completion and manual pages are made of.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::options::{Opt, Values, flag};
+use crate::{completion, nft, run};
+
+/// A command.
+pub struct Command {
+    /// What is typed.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Its options, by the titles they stand under.
+    pub sections: &'static [(&'static str, &'static [Opt])],
+    /// What stands behind the options.
+    pub operands: Values,
+    /// Runs it with the arguments behind its name.
+    pub main: fn(&mut dyn Iterator<Item = OsString>) -> ExitCode,
+}
+
+impl Command {
+    /// All its options.
+    pub fn options(&self) -> impl Iterator<Item = &'static Opt> {
+        self.sections.iter().flat_map(|(_, options)| options.iter())
+    }
+}
+
+/// All commands.
+pub const COMMANDS: [Command; 3] = [
+    Command {
+        name: "nft",
+        about: "nft(8) on a ruleset in a file or in the process",
+        sections: &nft::options::SECTIONS,
+        operands: Values::OneOf(&[
+            "add", "create", "insert", "replace", "delete", "list", "flush", "reset", "rename", "get",
+            "describe",
+        ]),
+        main: |args| nft::main(args),
+    },
+    Command {
+        name: "run",
+        about: "send captures through a ruleset: frames, verdicts and counters come out",
+        sections: &run::options::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| run::main(args),
+    },
+    Command {
+        name: "completion",
+        about: "print a script that completes commands and options in a shell",
+        sections: &completion::SECTIONS,
+        operands: Values::OneOf(&completion::SHELLS),
+        main: |args| completion::main(args),
+    },
+];
+
+/// What may stand in place of a command.
+pub const OPTIONS: [Opt; 2] = [flag('h', "help", "this text"), flag('V', "version", "the version")];
+
+/// The usage text of the program.
+pub fn usage() -> String {
+    let mut out = String::from("Usage: penstock COMMAND [OPTIONS]\n\nCommands:\n");
+    for command in &COMMANDS {
+        out.push_str(&format!("  {:<11} {}\n", command.name, command.about));
+    }
+    out.push_str("\nOptions:\n");
+    for option in &OPTIONS {
+        out.push_str(&format!("  {:<13}  {}\n", option.names().collect::<Vec<_>>().join(", "), option.help));
+    }
+    out.push_str("\n`penstock COMMAND --help` tells the options of a command.\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What mdoc(7) writes for an option at the head of an item.
+    fn item(option: &Opt) -> String {
+        let short = option.short.map(|c| format!("Fl {c}"));
+        let long = option.long.map(|l| format!("Fl -{l}"));
+        let names: Vec<String> = short.into_iter().chain(long).collect();
+        let argument = option.argument.map_or(String::new(), |a| {
+            format!(" Ar {}", a.name.trim_start_matches('<').trim_end_matches('>').replace(' ', ""))
+        });
+        format!(".It {}{argument}", names.join(" , "))
+    }
+
+    #[test]
+    fn every_option_is_in_the_manual_and_none_else() {
+        let pages = [
+            ("penstock.8", include_str!("../../../man/penstock.8"), OPTIONS.iter().collect::<Vec<_>>()),
+            ("penstock-nft.8", include_str!("../../../man/penstock-nft.8"), COMMANDS[0].options().collect()),
+            ("penstock-run.1", include_str!("../../../man/penstock-run.1"), COMMANDS[1].options().collect()),
+        ];
+        for (page, text, options) in pages {
+            let mut expected: Vec<String> = options.into_iter().map(item).collect();
+            let mut items: Vec<String> =
+                text.lines().filter(|l| l.starts_with(".It Fl")).map(str::to_owned).collect();
+            expected.sort();
+            items.sort();
+            assert_eq!(items, expected, "{page}");
+        }
+        let page = include_str!("../../../man/penstock.8");
+        for command in &COMMANDS {
+            assert!(
+                page.lines().any(|l| l.starts_with(&format!(".It Cm {}", command.name))),
+                "{}",
+                command.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_option_has_a_name_of_its_own() {
+        for command in &COMMANDS {
+            let mut names: Vec<String> = command.options().flat_map(Opt::names).collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "{}", command.name);
+        }
+    }
+}

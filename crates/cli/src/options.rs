@@ -1,0 +1,59 @@
+//! The options of every command: the tables that parsers, usage texts, completion and manual pages agree on.
+
+/// One option of a command.
+pub struct Opt {
+    /// `-c`
+    pub short: Option<char>,
+    /// `--long`
+    pub long: Option<&'static str>,
+    /// What it takes; nothing for a flag.
+    pub argument: Option<Argument>,
+    /// What it does, in lines of a usage text.
+    pub help: &'static str,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy)]
+pub struct Argument {
+    /// As the usage text names it.
+    pub name: &'static str,
+    /// What it can be.
+    pub values: Values,
+}
+
+/// What an argument can be, for completion.
+#[derive(Clone, Copy)]
+pub enum Values {
+    /// Anything.
+    Any,
+    /// Names of files.
+    Files,
+    /// Names of directories.
+    Directories,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+}
+
+/// A flag with both names.
+pub const fn flag(short: char, long: &'static str, help: &'static str) -> Opt {
+    Opt { short: Some(short), long: Some(long), argument: None, help }
+}
+
+/// A flag with a long name only.
+pub const fn long(long: &'static str, help: &'static str) -> Opt {
+    Opt { short: None, long: Some(long), argument: None, help }
+}
+
+impl Opt {
+    /// The same option, with an argument.
+    pub const fn takes(self, name: &'static str, values: Values) -> Opt {
+        let Opt { short, long, help, .. } = self;
+        Opt { short, long, argument: Some(Argument { name, values }), help }
+    }
+
+    /// Its names as they are typed, the short one first.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let short = self.short.map(|c| format!("-{c}"));
+        short.into_iter().chain(self.long.map(|l| format!("--{l}")))
+    }
+}
