@@ -5,7 +5,9 @@
 pub mod options;
 
 use std::ffi::OsString;
-use std::io::{BufRead, IsTerminal, Write};
+use std::fs::File;
+use std::io::{BufRead, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,6 +47,8 @@ fn now() -> u64 {
 fn run(call: Call) -> ExitCode {
     let names = SystemNames::default();
     let mut kept = String::new();
+    // Other callers wait until this one has written what it read.
+    let mut locked = None;
     let mut ruleset = match &call.state {
         State::None => {
             eprintln!(
@@ -54,7 +58,11 @@ fn run(call: Call) -> ExitCode {
             return ExitCode::from(NO_DATAPLANE);
         }
         State::Offline => Ruleset::default(),
-        State::File(path) => match std::fs::read(path) {
+        State::File(path) => match lock(path, call.options.check).and_then(|file| {
+            let bytes = file.is_some().then(|| std::fs::read(path)).transpose()?.unwrap_or_default();
+            locked = file;
+            Ok(bytes)
+        }) {
             Ok(bytes) => {
                 kept = String::from_utf8_lossy(&bytes).into_owned();
                 match state::restore(kept.clone(), &SystemFiles::default(), &names) {
@@ -65,7 +73,6 @@ fn run(call: Call) -> ExitCode {
                     }
                 }
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ruleset::default(),
             Err(e) => {
                 eprintln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
                 return ExitCode::FAILURE;
@@ -103,6 +110,7 @@ fn run(call: Call) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
+    drop(locked);
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -153,6 +161,29 @@ fn interact(session: &mut Session<'_>, ruleset: &mut Ruleset) -> bool {
             return true;
         }
         show(&session.run(Origin::CommandLine, text.to_owned(), ruleset, now()));
+    }
+}
+
+/// Opens a state file and keeps other callers from it until it is closed. The file is made if it is not there; where it
+/// is only read there may be none.
+fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
+    loop {
+        let file = match File::open(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound && only_read => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                File::options().append(true).create(true).open(path)?
+            }
+            opened => opened?,
+        };
+        file.lock()?;
+        let own = file.metadata()?;
+        match std::fs::metadata(path) {
+            Ok(now) if (now.dev(), now.ino()) == (own.dev(), own.ino()) => return Ok(Some(file)),
+            // Whoever had the lock before has put another file in place of this one.
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 

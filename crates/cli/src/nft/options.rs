@@ -339,7 +339,9 @@ fn debug(levels: &str) -> Result<Debug, String> {
         match level {
             "netlink" | "all" => debug.netlink = true,
             "scanner" | "parser" | "eval" | "mnl" | "proto-ctx" | "segtree" => {
-                return Err(format!("Error: debug level `{level}' is not there yet\n"));
+                return Err(format!(
+                    "Error: debug level `{level}' traces a part of nft that is not here; `netlink' is\n"
+                ));
             }
             _ => return Err(format!("invalid debug parameter `{level}'\n")),
         }
