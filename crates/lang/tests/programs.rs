@@ -119,10 +119,10 @@ fn blocks(text: &str) -> Vec<(&str, Vec<&str>)> {
     blocks
 }
 
-fn check_programs(family: &str, text: &str) {
+fn check_programs(family: &str, text: &str, least: usize) {
     let mut wrong = String::new();
     let blocks = blocks(text);
-    assert!(blocks.len() > 100, "the table is there");
+    assert!(blocks.len() >= least, "the table is there");
     for (rule, expected) in blocks {
         let (out, diags, ..) = compile(family, rule);
         let got: Vec<&str> = out.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -168,7 +168,7 @@ macro_rules! programs {
         $(
             #[test]
             fn $name() {
-                check_programs($family, include_str!(concat!("programs/", $family, ".programs")));
+                check_programs($family, include_str!(concat!("programs/", $family, ".programs")), 100);
             }
         )*
     };
@@ -186,4 +186,11 @@ programs! {
 fn refused_rules_are_refused_in_nfts_words() {
     check_refusals("inet", include_str!("programs/inet.refusals"));
     check_refusals("ip", include_str!("programs/ip.refusals"));
+}
+
+/// As nft 1.1 and its tests have them.
+#[test]
+fn matches_inside_of_tunnels_load_from_the_packet_in_it() {
+    check_programs("netdev", include_str!("programs/tunnels.programs"), 20);
+    check_refusals("netdev", include_str!("programs/tunnels.refusals"));
 }

@@ -266,6 +266,13 @@ pub struct Payload {
     pub inner: Option<&'static Proto>,
 }
 
+impl Payload {
+    /// The tunnel that must be found to read it: the one it is inside of, or whose own header it is of.
+    pub fn tunnel(&self) -> Option<&'static Proto> {
+        self.inner.or_else(|| self.proto.filter(|_| self.base == PayloadBase::Tunnel))
+    }
+}
+
 /// IPv6 extension header, TCP or IPv4 option, SCTP chunk, DCCP option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exthdr {

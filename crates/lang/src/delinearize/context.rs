@@ -10,6 +10,8 @@ use crate::proto::{self, IcmpField, Proto, Template, link, network};
 /// Headers known by base, and the ICMP message type.
 pub(super) struct Context {
     pub family: Family,
+    /// The tunnel that the packet is in.
+    tunnel: Option<&'static Proto>,
     start: &'static Proto,
     link: Option<&'static Proto>,
     network: Option<&'static Proto>,
@@ -37,9 +39,24 @@ static UNKNOWN: Proto = Proto {
 impl Context {
     /// At the start of a rule.
     pub fn new(family: Family) -> Self {
+        Context::of(family, None)
+    }
+
+    /// Where nothing is known yet of the packet in a tunnel.
+    pub fn inside(tunnel: &'static Proto) -> Self {
+        Context::of(proto::tunnel::family_inside(tunnel), Some(tunnel))
+    }
+
+    /// The tunnel that the packet is in.
+    pub fn tunnel(&self) -> Option<&'static Proto> {
+        self.tunnel
+    }
+
+    fn of(family: Family, tunnel: Option<&'static Proto>) -> Self {
         let (base, start) = proto::of_family(family);
         let mut context = Context {
             family,
+            tunnel,
             start,
             link: None,
             network: None,
@@ -101,7 +118,7 @@ impl Context {
             .templates
             .iter()
             .find(|t| t.meta.is_none() && t.offset == offset - start && t.len == len && self.allows(t))?;
-        Some(fields::field(proto, template, offset))
+        Some(fields::inside(self.tunnel, fields::field(proto, template, offset)))
     }
 
     /// Fields that together make up these bits; the last one may be cut. Bits that belong to no field are raw.
@@ -114,7 +131,7 @@ impl Context {
                 if template.meta.is_some() || template.offset + start != offset || !self.allows(template) {
                     continue;
                 }
-                let mut expr = fields::field(proto, template, offset);
+                let mut expr = fields::inside(self.tunnel, fields::field(proto, template, offset));
                 if template.len > left {
                     expr.len = left;
                     found.push(expr);
@@ -128,7 +145,7 @@ impl Context {
                 }
             }
         }
-        found.push(fields::raw_payload(payload.base, offset, left));
+        found.push(fields::inside(self.tunnel, fields::raw_payload(payload.base, offset, left)));
         found
     }
 
@@ -148,7 +165,7 @@ impl Context {
             .templates
             .iter()
             .find(|t| t.meta.is_none() && t.offset + start == offset && t.len == width)?;
-        Some((fields::field(proto, template, offset), shift))
+        Some((fields::inside(self.tunnel, fields::field(proto, template, offset)), shift))
     }
 
     /// Whether a match of this field tells what header follows.
@@ -199,6 +216,9 @@ impl Context {
         if proto.is_icmp() {
             self.icmp_type = Some(value as u8);
             return;
+        }
+        if let Some(key) = field.meta {
+            return self.learn_meta(key, value);
         }
         let Some(upper) = proto.upper_by_number(value as u32) else { return };
         if upper.base == PayloadBase::Link && proto.base == PayloadBase::Link {

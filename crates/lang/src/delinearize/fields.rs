@@ -1,13 +1,13 @@
 //! Raw payload and extension headers, and the header fields that they stand for.
 
-use penstock_program::expr::{ExthdrOp, PayloadBase};
+use penstock_program::expr::{ExthdrOp, MetaKey, PayloadBase};
 
 use super::{constant, raw, set_type};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
 use crate::exthdr;
-use crate::proto::{Proto, Template, transport};
+use crate::proto::{Proto, Template, link, network, transport};
 use crate::source::Loc;
 
 /// Bits of the packet. Ports are known as such even where the transport header is not.
@@ -23,6 +23,34 @@ pub(super) fn raw_payload(base: PayloadBase, offset: u32, len: u32) -> Expr {
         dtype = field.dtype;
     }
     Expr::typed(ExprKind::Payload(payload), Loc::default(), Type::Base(dtype), ByteOrder::Big, len)
+}
+
+/// Bits of the header of a tunnel, or of the packet in it.
+pub(super) fn inner_payload(tunnel: &'static Proto, base: PayloadBase, offset: u32, len: u32) -> Expr {
+    if base == PayloadBase::Tunnel
+        && let Some(template) = tunnel.template_at(offset, len)
+    {
+        return field(tunnel, template, offset);
+    }
+    inside(Some(tunnel), raw_payload(base, offset, len))
+}
+
+/// What a `meta` key tells of the packet in a tunnel: of which protocol it, or what it carries, is.
+pub(super) fn inner_meta(tunnel: &'static Proto, key: MetaKey) -> Option<Expr> {
+    let proto = [&link::NETDEV, &network::INET_SERVICE]
+        .into_iter()
+        .find(|p| p.protocol_template().is_some_and(|t| t.meta == Some(key)))?;
+    let mut expr = field(proto, proto.protocol_template()?, 0);
+    expr.order = proto.protocol_template()?.order;
+    Some(inside(Some(tunnel), expr))
+}
+
+/// Says of a field which tunnel it is inside of.
+pub(super) fn inside(tunnel: Option<&'static Proto>, mut expr: Expr) -> Expr {
+    if let ExprKind::Payload(payload) = &mut expr.kind {
+        payload.inner = tunnel;
+    }
+    expr
 }
 
 /// A header's field. `offset` is where it was found from the base, which for stacked headers is not the template's.

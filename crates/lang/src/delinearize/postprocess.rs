@@ -1,15 +1,15 @@
 //! Second pass: raw statements to those that are listed.
 
-use penstock_program::expr::{CtKey, MetaKey, RejectType};
+use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::Family;
 
 use super::context::Context;
 use super::dependency::{Dependencies, Layer, is_equality};
-use super::{Delinearizer, binop, raw, set_type, stmt};
+use super::{Delinearizer, binop, fields, raw, set_type, stmt};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
 use crate::ast::stmt::{Reject, Stmt, StmtKind};
 use crate::datatype::{DataType, Type};
-use crate::proto::network;
+use crate::proto::{Proto, network, tunnel};
 
 /// Statements of a rule in the making; places of removed ones stay empty.
 #[derive(Default)]
@@ -46,6 +46,8 @@ pub(super) struct Walk {
     pub context: Context,
     pub dependencies: Dependencies,
     pub stmts: Statements,
+    /// The same of the other side of a tunnel's wall, once one was looked into.
+    beyond: Option<(&'static Proto, Context, Dependencies)>,
 }
 
 /// Statements of a rule as they are listed.
@@ -54,6 +56,7 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
         context: Context::new(delinearizer.table.family),
         dependencies: Dependencies::default(),
         stmts: Statements::default(),
+        beyond: None,
     };
     for stmt in stmts {
         let matching = matches!(stmt.kind, StmtKind::Match(_));
@@ -61,12 +64,43 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
         if !matching {
             // What was matched before an effect must stay before it.
             walk.dependencies.reset();
+            if let Some((_, _, dependencies)) = &mut walk.beyond {
+                dependencies.reset();
+            }
         }
     }
     walk.stmts.list.into_iter().flatten().collect()
 }
 
 impl Walk {
+    /// Goes through the wall of the tunnel, inwards or back.
+    fn cross(&mut self) {
+        if let Some((_, context, dependencies)) = &mut self.beyond {
+            std::mem::swap(&mut self.context, context);
+            std::mem::swap(&mut self.dependencies, dependencies);
+        }
+    }
+
+    /// Does something with what is known where a field is: inside of its tunnel, if it is in one.
+    fn within<T>(&mut self, tunnel: Option<&'static Proto>, what: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(tunnel) = tunnel.filter(|_| self.context.tunnel().is_none()) else { return what(self) };
+        // As a field of GRE would, what is inside of it brings the match of the protocol back.
+        if self.context.at(PayloadBase::Transport) == Some(&tunnel::GRE)
+            && tunnel.base == PayloadBase::Transport
+            && let Some(field) = tunnel::GRE.templates.first()
+        {
+            let field = fields::field(&tunnel::GRE, field, 0);
+            self.dependencies.kill_for_payload(&field, &self.context, &mut self.stmts);
+        }
+        if self.beyond.as_ref().is_none_or(|(known, ..)| *known != tunnel) {
+            self.beyond = Some((tunnel, Context::inside(tunnel), Dependencies::default()));
+        }
+        self.cross();
+        let result = what(self);
+        self.cross();
+        result
+    }
+
     fn stmt(&mut self, mut one: Stmt) {
         match &mut one.kind {
             StmtKind::Match(expr) => {
@@ -144,12 +178,16 @@ impl Walk {
     /// A match, which may become several, or go into the one before.
     fn matching(&mut self, expr: Expr) {
         let Expr { kind, loc, dtype, order, len, .. } = expr;
-        let ExprKind::Relational { op, mut left, mut right } = kind else {
+        let ExprKind::Relational { op, left, right } = kind else {
             let mut expr = Expr::typed(kind, loc, dtype, order, len);
             self.expr(&mut expr);
             self.stmts.push(stmt(StmtKind::Match(expr)));
             return;
         };
+        self.within(tunnel_of(&left), |walk| walk.comparison(op, left, right));
+    }
+
+    fn comparison(&mut self, op: RelOp, mut left: Box<Expr>, mut right: Box<Expr>) {
         if matches!(left.kind, ExprKind::Payload(_)) {
             self.payload_match(op, *left, *right);
             return;
@@ -231,6 +269,21 @@ impl Walk {
     /// A match of bits of the packet.
     fn payload_match(&mut self, op: RelOp, mut left: Expr, mut right: Expr) {
         let ExprKind::Payload(payload) = &left.kind else { return };
+        if let Some(key) = payload.field.and_then(|f| f.meta) {
+            set_type(&mut right, &left.dtype, left.order);
+            match right.kind {
+                ExprKind::Value(value) if op == RelOp::Eq => self.meta_match(key, value, &left, &right),
+                _ => _ = self.relational(op, left, right),
+            }
+            return;
+        }
+        // A tunnel's own header is known by its name.
+        if payload.base == PayloadBase::Tunnel {
+            set_type(&mut right, &left.dtype, left.order);
+            self.expr(&mut right);
+            self.relational(op, left, right);
+            return;
+        }
         let ExprKind::Value(value) = right.kind else {
             self.complete(&mut left);
             set_type(&mut right, &left.dtype, left.order);
@@ -300,6 +353,9 @@ impl Walk {
     /// Names the field that payload is.
     fn complete(&self, expr: &mut Expr) {
         let ExprKind::Payload(payload) = &expr.kind else { return };
+        if payload.field.is_some_and(|f| f.meta.is_some()) {
+            return;
+        }
         if let Some(field) = self.context.field_at(payload.base, payload.offset, expr.len) {
             *expr = field;
         }
@@ -316,18 +372,23 @@ impl Walk {
 
     /// An expression whose value is used as it is: a masked field is that field.
     fn value(&mut self, expr: &mut Expr) {
-        self.expr(expr);
-        if binop::fold_field(&self.context, expr).is_some() {
-            self.kill_for(expr);
-        }
+        self.within(tunnel_of(expr), |walk| {
+            walk.expr(expr);
+            if binop::fold_field(&walk.context, expr).is_some() {
+                walk.kill_for(expr);
+            }
+        });
     }
 
     /// Any expression in its place.
     pub fn expr(&mut self, expr: &mut Expr) {
         match &mut expr.kind {
-            ExprKind::Payload(_) => {
-                self.complete(expr);
-                self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts);
+            ExprKind::Payload(payload) => {
+                let tunnel = payload.inner;
+                self.within(tunnel, |walk| {
+                    walk.complete(expr);
+                    walk.dependencies.kill_for_payload(expr, &walk.context, &mut walk.stmts);
+                });
             }
             ExprKind::Exthdr(exthdr) => {
                 let op = exthdr.op;
@@ -360,12 +421,14 @@ impl Walk {
                 expr.dtype = Type::Concat(types);
             }
             ExprKind::Map { key, mappings } => {
-                self.expr(key);
-                if let Some(shift) = binop::fold_field(&self.context, key) {
-                    binop::shift_down(mappings, shift, key.len);
-                    self.kill_for(key);
-                }
-                binop::retype_raw(key, mappings);
+                self.within(tunnel_of(key), |walk| {
+                    walk.expr(key);
+                    if let Some(shift) = binop::fold_field(&walk.context, key) {
+                        binop::shift_down(mappings, shift, key.len);
+                        walk.kill_for(key);
+                    }
+                    binop::retype_raw(key, mappings);
+                });
             }
             ExprKind::Range { left, right } => {
                 self.range_end(left);
@@ -454,7 +517,6 @@ impl Walk {
 
     /// `ct` keys whose type the headers tell.
     fn ct(&mut self, key: CtKey, expr: &mut Expr) {
-        use penstock_program::expr::PayloadBase;
         // An address says which IP it is on.
         let address = matches!(
             key,
@@ -529,7 +591,7 @@ impl Walk {
                 (DataType::IcmpxCode, implied(reject.code, ICMPX_PORT_UNREACHABLE))
             }
             (_, RejectType::IcmpUnreach | RejectType::TcpRst) => {
-                let network = self.context.at(penstock_program::expr::PayloadBase::Network);
+                let network = self.context.at(PayloadBase::Network);
                 let v6 = network.is_some_and(|p| *p == network::IP6);
                 if self.dependencies.exists(Layer::Network) {
                     self.dependencies.release(Layer::Network, &mut self.stmts);
@@ -546,6 +608,16 @@ impl Walk {
         } else if let Some(code) = &mut reject.expr {
             code.dtype = Type::Base(dtype);
         }
+    }
+}
+
+/// The tunnel that bits are inside of, plain or masked.
+fn tunnel_of(expr: &Expr) -> Option<&'static Proto> {
+    match &expr.kind {
+        ExprKind::Payload(payload) => payload.inner,
+        ExprKind::Binop { left, .. } => tunnel_of(left),
+        ExprKind::Unary { expr, .. } => tunnel_of(expr),
+        _ => None,
     }
 }
 

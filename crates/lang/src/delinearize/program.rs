@@ -14,6 +14,7 @@ use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Exthdr, RelOp, SetElem,
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
 use crate::datatype::{DataType, Type};
 use crate::keys::{self, KeyInfo};
+use crate::proto::tunnel;
 use crate::source::Loc;
 
 const SLOTS: usize = 16;
@@ -297,8 +298,19 @@ impl Reader<'_, '_> {
             vm::Expr::Tunnel(e) => {
                 self.registers.set(e.dreg, keyed(ExprKind::Tunnel { key: e.key }, keys::tunnel(e.key)));
             }
-            // What is matched inside of tunnels cannot be written yet, and so is in no ruleset.
-            vm::Expr::Inner(_) => {}
+            vm::Expr::Inner(e) => {
+                let tunnel = tunnel::of_kind(e.kind)?;
+                match &*e.expr {
+                    vm::Expr::Payload(load) => {
+                        let bits = fields::inner_payload(tunnel, load.base, load.offset * 8, load.len * 8);
+                        self.registers.set(load.dreg, bits);
+                    }
+                    vm::Expr::Meta(load) => {
+                        self.registers.set(load.dreg, fields::inner_meta(tunnel, load.key)?);
+                    }
+                    _ => return None,
+                }
+            }
             vm::Expr::FlowOffload(e) => self.push(StmtKind::FlowOffload { table: e.flowtable.clone() }),
             vm::Expr::Xt(e) => self.push(StmtKind::Xt {
                 target: e.target,

@@ -66,8 +66,14 @@ impl Eval<'_, '_> {
     fn insert(&mut self, mut stmt: Stmt) -> Result {
         let expected = std::mem::take(&mut self.expected);
         let set = self.set.take();
+        let tunnel = self.tunnel_at_hand();
         if let StmtKind::Match(e) = &mut stmt.kind {
-            self.expr(e)?;
+            if let ExprKind::Relational { left, .. } = &mut e.kind
+                && let ExprKind::Payload(payload) = &mut left.kind
+            {
+                payload.inner = tunnel;
+            }
+            self.without(|eval| eval.expr(e))?;
         }
         self.expected = expected;
         self.set = set;
@@ -91,7 +97,8 @@ impl Eval<'_, '_> {
             return error(loc, conflicting(lower, upper));
         };
         let left = match field.meta {
-            Some(key) => self.meta_expr(key, loc),
+            Some(key) if !self.inside => self.meta_expr(key, loc),
+            Some(_) => Expr { order: field.order, ..field_expr(lower, field, loc) },
             None => field_expr(lower, field, loc),
         };
         let mut right = field_value(number, field, loc);
@@ -304,6 +311,12 @@ impl Eval<'_, '_> {
 
     /// Takes note of what an equality says about headers.
     pub(crate) fn note_protocol(&mut self, left: &Expr, right: &Expr) {
+        if let ExprKind::Payload(payload) = &left.kind
+            && !self.inside
+            && let Some(tunnel) = payload.inner
+        {
+            return self.within(tunnel, |eval| eval.note_protocol(left, right));
+        }
         match &right.kind {
             ExprKind::Set { elements, .. } => {
                 let mut types = Vec::new();
@@ -331,6 +344,9 @@ impl Eval<'_, '_> {
         match &left.kind {
             ExprKind::Payload(payload) => {
                 let (Some(proto), Some(field)) = (payload.proto, payload.field) else { return };
+                if let Some(key) = field.meta {
+                    return self.note_meta(key, value, left.loc);
+                }
                 if is_icmp_type(left) {
                     self.icmp_type = Some(value as u8);
                     return;

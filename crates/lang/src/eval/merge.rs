@@ -5,6 +5,7 @@ use penstock_program::expr::PayloadBase;
 use crate::ast::expr::{Expr, ExprKind, Payload, RelOp};
 use crate::ast::{Stmt, StmtKind};
 use crate::eval::dependency::is_protocol_field;
+use crate::eval::tunnel::is_meta;
 
 /// The field and constant of a match that can be merged.
 fn parts(stmt: &Stmt) -> Option<(RelOp, &Payload, &Expr, &Expr)> {
@@ -14,6 +15,9 @@ fn parts(stmt: &Stmt) -> Option<(RelOp, &Payload, &Expr, &Expr)> {
         return None;
     }
     let ExprKind::Payload(payload) = &left.kind else { return None };
+    if is_meta(payload) {
+        return None;
+    }
     let op = if *op == RelOp::Neq { RelOp::Neq } else { RelOp::Eq };
     Some((op, payload, left, right))
 }
@@ -54,7 +58,9 @@ fn merge_run(stmts: &mut [Stmt], candidates: &mut Vec<usize>, dead: &mut [bool])
     if run.len() < 2 {
         return;
     }
-    run.sort_by_key(|&i| parts(&stmts[i]).map(|(_, p, _, _)| (order(p.base), p.offset)));
+    run.sort_by_key(|&i| {
+        parts(&stmts[i]).map(|(_, p, _, _)| (p.tunnel().map(|t| t.name), order(p.base), p.offset))
+    });
     let mut last = run[0];
     for &this in &run[1..] {
         match merged(&stmts[last], &stmts[this]) {
@@ -74,7 +80,7 @@ fn merge_run(stmts: &mut [Stmt], candidates: &mut Vec<usize>, dead: &mut [bool])
 fn merged(first: &Stmt, second: &Stmt) -> Option<(Expr, bool)> {
     let (op, a, a_left, a_right) = parts(first)?;
     let (other, b, b_left, b_right) = parts(second)?;
-    let adjacent = a.base == b.base && a.offset + a_left.len == b.offset;
+    let adjacent = a.tunnel() == b.tunnel() && a.base == b.base && a.offset + a_left.len == b.offset;
     let aligned = [a.offset, a_left.len, b.offset, b_left.len].iter().all(|n| n % 8 == 0);
     let total = a_left.len + b_left.len;
     // Comparing one word is fast in the kernel, so words stay what they are.

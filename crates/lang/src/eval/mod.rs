@@ -23,6 +23,7 @@ mod payload;
 mod relational;
 mod set;
 mod stmt;
+pub(crate) mod tunnel;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,6 +165,10 @@ pub(crate) struct Eval<'c, 'a> {
     /// The ICMP message type that a match before asked for, or the set of them.
     pub icmp_type: Option<u8>,
     pub icmp_types_seen: Option<Vec<u8>>,
+    /// The tunnel that was looked into.
+    pub(crate) beyond: Option<tunnel::Beyond>,
+    /// The inside of that tunnel is at hand.
+    pub(crate) inside: bool,
 }
 
 impl<'c, 'a> Eval<'c, 'a> {
@@ -180,6 +185,8 @@ impl<'c, 'a> Eval<'c, 'a> {
             set: None,
             icmp_type: None,
             icmp_types_seen: None,
+            beyond: None,
+            inside: false,
         }
     }
 

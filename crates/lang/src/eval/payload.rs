@@ -6,6 +6,7 @@ use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload};
 use crate::datatype::{DataType, Type};
 use crate::eval::dependency::conflicting;
 use crate::eval::expr::{bitmask, constant};
+use crate::eval::tunnel::is_meta;
 use crate::eval::{Eval, Result, error};
 use crate::proto::{network, transport};
 use crate::source::Loc;
@@ -14,12 +15,15 @@ impl Eval<'_, '_> {
     pub(crate) fn payload(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Payload(payload) = &mut e.kind else { return Ok(()) };
-        if payload.inner.is_some() {
-            return error(loc, "matches inside of tunnels are not supported");
+        let tunnel = payload.tunnel();
+        if let Some(tunnel) = tunnel
+            && !is_meta(payload)
+        {
+            self.tunnel_dependency(tunnel, payload.base, loc)?;
         }
         if let Some(field) = payload.field {
             e.dtype = Type::Base(field.dtype);
-            e.order = ByteOrder::Big;
+            e.order = if is_meta(payload) { field.order } else { ByteOrder::Big };
             e.len = field.len;
         } else {
             // Raw bits where all transport headers have their ports are those.
@@ -35,7 +39,12 @@ impl Eval<'_, '_> {
         }
         let bits = e.len;
         if !payload.raw && payload.proto.is_some_and(|p| *p != transport::TH) {
-            self.header(payload, loc)?;
+            match tunnel {
+                // Of the tunnel's own header nothing more is to know.
+                Some(_) if payload.inner.is_none() || is_meta(payload) => {}
+                Some(tunnel) => self.within(tunnel, |eval| eval.header(payload, loc))?,
+                None => self.header(payload, loc)?,
+            }
         }
         let offset = payload.offset;
         e.constant = false;

@@ -302,7 +302,7 @@ impl Eval<'_, '_> {
     /// `ip dscp set …`: fields that do not fill bytes, or whose checksum needs even ones, are read, changed and
     /// written back.
     fn payload_set(&mut self, target: &mut Expr, value: &mut Expr, loc: Loc) -> Result {
-        if !matches!(target.kind, ExprKind::Payload(_)) {
+        if !matches!(&target.kind, ExprKind::Payload(p) if p.tunnel().is_none()) {
             return error(target.loc, "payload statement for this expression is not supported");
         }
         self.payload(target)?;

@@ -2,7 +2,7 @@
 
 use penstock_program::expr::{
     Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib, Hash, Immediate,
-    ImmediateData, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
+    ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
 
@@ -11,6 +11,7 @@ use crate::cache::{DataKind, Field};
 use crate::eval::context::Base;
 use crate::eval::{bitmask, prefixmask};
 use crate::lower::{Program, register};
+use crate::proto::tunnel;
 use crate::source::Loc;
 
 /// Bytes of so many bits.
@@ -101,12 +102,21 @@ impl Program<'_, '_> {
                     slot += part.len.div_ceil(32) as usize;
                 }
             }
-            ExprKind::Payload(p) => self.push(Op::Payload(Payload {
-                base: p.base,
-                offset: p.offset / 8,
-                len: bytes_of(e.len),
-                dreg,
-            })),
+            ExprKind::Payload(p) => {
+                let load = match p.field.and_then(|f| f.meta) {
+                    Some(key) => Op::Meta(Meta { key, dreg }),
+                    None => {
+                        let (offset, len) = (p.offset / 8, bytes_of(e.len));
+                        Op::Payload(Payload { base: p.base, offset, len, dreg })
+                    }
+                };
+                self.push(match p.tunnel().and_then(tunnel::layout) {
+                    Some((kind, hdrsize, flags)) => {
+                        Op::Inner(Inner { kind, hdrsize, flags, expr: Box::new(load) })
+                    }
+                    None => load,
+                });
+            }
             ExprKind::Exthdr(x) => {
                 let len = if x.present { 1 } else { bytes_of(e.len) };
                 self.push(Op::Exthdr(Exthdr {

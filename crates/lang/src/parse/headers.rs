@@ -7,13 +7,9 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
 use crate::datatype::{DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
 use crate::lex::Tok;
+use crate::proto::tunnel::is_tunnel;
 use crate::proto::{self, Proto, Template};
 use crate::source::Loc;
-
-/// Headers that carry others inside.
-fn is_tunnel(proto: &Proto) -> bool {
-    matches!(proto.name, "vxlan" | "geneve" | "gre" | "gretap")
-}
 
 /// Headers that nft 1.0.6 does not reserve the name of, so that it can still be a symbol.
 fn is_soft(proto: &Proto) -> bool {
@@ -53,7 +49,7 @@ impl Parser<'_> {
     }
 
     fn field_of(&mut self, proto: &'static Proto, inner: Option<&'static Proto>, start: Loc) -> Parsed<Expr> {
-        if self.at("option") || self.at("chunk") {
+        if inner.is_none() && (self.at("option") || self.at("chunk")) {
             match (proto.name, self.word()) {
                 ("tcp", "option") => return self.tcp_option(start),
                 ("ip", "option") => return self.ipv4_option(start),
@@ -65,7 +61,7 @@ impl Parser<'_> {
         if inner.is_none()
             && is_tunnel(proto)
             && proto.template(self.word()).is_none()
-            && let Some(upper) = proto::find(self.word())
+            && let Some(upper) = proto::find(self.word()).filter(|upper| !is_tunnel(upper))
         {
             self.take();
             return self.field_of(upper, Some(proto), start);

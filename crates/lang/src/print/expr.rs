@@ -295,7 +295,8 @@ impl Printer<'_> {
         }
         match (payload.proto, payload.field) {
             (Some(proto), Some(field)) if !payload.raw => {
-                self.push(proto.name);
+                // What tells the headers inside of a tunnel is no field of theirs.
+                self.push(if field.meta.is_some() { "meta" } else { proto.name });
                 self.push(" ");
                 self.push(field.name);
             }

@@ -3,6 +3,7 @@
 use penstock_program::expr::{ChecksumType, MetaKey, PayloadBase};
 
 use super::transport::{AH, COMP, DCCP, ESP, ICMP, ICMPV6, IGMP, SCTP, TCP, UDP, UDPLITE};
+use super::tunnel::GRE;
 use super::{Proto, bits, field, meta};
 use crate::ast::expr::ByteOrder;
 use crate::datatype::DataType;
@@ -56,6 +57,7 @@ pub static IP: Proto = Proto {
         (17, &UDP),
         (33, &DCCP),
         (50, &ESP),
+        (47, &GRE),
         (51, &AH),
         (58, &ICMPV6),
         (108, &COMP),
@@ -91,6 +93,7 @@ pub static IP6: Proto = Proto {
         (17, &UDP),
         (33, &DCCP),
         (50, &ESP),
+        (47, &GRE),
         (51, &AH),
         (58, &ICMPV6),
         (108, &COMP),
@@ -118,6 +121,7 @@ pub static INET_SERVICE: Proto = Proto {
         (2, &IGMP),
         (50, &ESP),
         (51, &AH),
+        (47, &GRE),
         (58, &ICMPV6),
         (108, &COMP),
     ],
