@@ -27,6 +27,12 @@ struct Ending {
 struct Chain {
     /// Those since the last rule that could have changed a packet.
     endings: Vec<Ending>,
+    /// Selectors of their matches; the index has their numbers.
+    selectors: Vec<Expr>,
+    /// Endings that have a match for single values only, by selector and each of the values.
+    by_value: HashMap<(usize, u128), Vec<usize>>,
+    /// All others.
+    rest: Vec<usize>,
     /// The rule that no packet passes, and whether that was told.
     closed: Option<(Loc, bool)>,
 }
@@ -112,7 +118,7 @@ impl Chain {
             return;
         }
         let read = Rule::read(rule, family, table, ctx);
-        if let Some(by) = self.endings.iter().find(|e| e.leaves_nothing(&read, family)) {
+        if let Some(by) = self.that_leaves_nothing(&read, family) {
             let place = line_of(by.loc, loc, inputs);
             let message = format!("this rule never matches: the rule in {place} takes all of its packets");
             out.push(Diagnostic::warning(loc, message));
@@ -122,11 +128,55 @@ impl Chain {
         if takes_all && read.matches.is_empty() {
             self.closed = Some((loc, false));
         } else if takes_all && !read.changes {
-            self.endings.push(Ending { matches: read.matches, loc });
+            self.put(Ending { matches: read.matches, loc });
         } else if read.changes && !takes_all {
             self.endings.clear();
+            self.by_value.clear();
+            self.rest.clear();
         }
     }
+
+    fn put(&mut self, ending: Ending) {
+        let number = self.endings.len();
+        match ending.matches.iter().find_map(|m| Some((m, single_values(m)?))) {
+            Some((found, values)) => {
+                let selector =
+                    self.selectors.iter().position(|s| *s == found.selector).unwrap_or_else(|| {
+                        self.selectors.push(found.selector.clone());
+                        self.selectors.len() - 1
+                    });
+                for value in values {
+                    self.by_value.entry((selector, value)).or_default().push(number);
+                }
+            }
+            None => self.rest.push(number),
+        }
+        self.endings.push(ending);
+    }
+
+    /// The first ending that takes all packets of a rule. One that is indexed has all of the rule's values, so also the
+    /// first of them.
+    fn that_leaves_nothing(&self, rule: &Rule, family: Family) -> Option<&Ending> {
+        let indexed = rule.matches.iter().filter_map(|m| {
+            let first = m.values()?.first()?.first()?.0;
+            let selector = self.selectors.iter().position(|s| *s == m.selector)?;
+            self.by_value.get(&(selector, first))
+        });
+        let candidates = indexed.chain([&self.rest]).flatten();
+        let found = candidates.filter(|n| self.endings[**n].leaves_nothing(rule, family)).min()?;
+        self.endings.get(*found)
+    }
+}
+
+/// The values of a match for single values only.
+fn single_values(m: &Match) -> Option<Vec<u128>> {
+    m.values()?
+        .iter()
+        .map(|ranges| match ranges[..] {
+            [(first, last)] if first == last => Some(first),
+            _ => None,
+        })
+        .collect()
 }
 
 impl Ending {
