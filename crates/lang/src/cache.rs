@@ -169,8 +169,6 @@ pub struct ChainInfo {
     pub handle: u64,
     /// It has a hook.
     pub base: bool,
-    /// Handles of its rules in order: those of the generation at the start of the run.
-    pub rules: Arc<Vec<u64>>,
 }
 
 /// A table.
@@ -199,10 +197,9 @@ impl Cache {
         for table in &generation.tables {
             let info = cache.add_table(table.family, &table.name);
             for chain in &table.chains {
-                let rules = Arc::new(chain.rules.iter().map(|r| r.handle).collect());
                 info.chains.insert(
                     chain.name.clone(),
-                    ChainInfo { handle: chain.handle, base: chain.base.is_some(), rules },
+                    ChainInfo { handle: chain.handle, base: chain.base.is_some() },
                 );
             }
             for set in &table.sets {

@@ -273,8 +273,13 @@ pub(crate) fn reset_words(words: &[AtomicU64; 2], expr: &Expr, now: u64) -> Expr
 }
 
 impl State {
-    /// Initial state of an expression; `None` if it has none.
+    /// Initial state of an expression on a clock that starts; `None` if it has none.
     pub fn for_expr(expr: &Expr) -> Option<State> {
+        State::for_expr_at(expr, 0)
+    }
+
+    /// Initial state of an expression at time `now` (ns), from which `last` counts back; `None` if it has none.
+    pub fn for_expr_at(expr: &Expr, now: u64) -> Option<State> {
         if !expr.is_stateful() {
             return None;
         }
@@ -282,7 +287,10 @@ impl State {
             Expr::Counter(c) => State::Counter(CounterState::new(c.packets, c.bytes)),
             Expr::Quota(q) => State::Quota(QuotaState { consumed: AtomicU64::new(q.consumed) }),
             Expr::Limit(_) => State::Limit(LimitState::default()),
-            Expr::Last(l) => State::Last(LastState { at: AtomicU64::new(if l.set { 0 } else { NEVER }) }),
+            Expr::Last(l) => {
+                let used = now.saturating_sub(l.msecs.saturating_mul(1_000_000));
+                State::Last(LastState { at: AtomicU64::new(if l.set { used } else { NEVER }) })
+            }
             Expr::Numgen(n) => State::Numgen(NumgenState { last: AtomicU32::new(n.modulus.wrapping_sub(1)) }),
             Expr::Hash(_) => {
                 let random = std::collections::hash_map::RandomState::new().build_hasher().finish();

@@ -7,14 +7,14 @@ use penstock_program::expr::{Expr, ObjectType};
 
 use crate::model::{ElementValue, Object, ObjectValue, Rule};
 
-/// New state of an expression that has some.
-pub(crate) fn state_of(expr: &Expr) -> Option<Arc<State>> {
-    State::for_expr(expr).map(Arc::new)
+/// New state of an expression that has some, at time `now` (ns).
+pub(crate) fn state_of(expr: &Expr, now: u64) -> Option<Arc<State>> {
+    State::for_expr_at(expr, now).map(Arc::new)
 }
 
-/// New states of the stateful ones among the expressions, in their order.
-pub(crate) fn states_of(exprs: &[Expr]) -> Vec<Arc<State>> {
-    exprs.iter().filter_map(state_of).collect()
+/// New states of the stateful ones among the expressions, in their order, at time `now` (ns).
+pub(crate) fn states_of(exprs: &[Expr], now: u64) -> Vec<Arc<State>> {
+    exprs.iter().filter_map(|expr| state_of(expr, now)).collect()
 }
 
 /// Whether the expression can be an element's or a set's statement (`NFT_EXPR_STATEFUL`).

@@ -406,13 +406,6 @@ impl Eval<'_, '_> {
             (ObjKind::Object(kind), Some(name)) => {
                 info.objects.remove(&(kind, name));
             }
-            (ObjKind::Rule, _) => {
-                if let (Some(chain), Some(handle)) = (&target.chain, &target.handle)
-                    && let Some(chain) = info.chains.get_mut(&chain.text)
-                {
-                    Arc::make_mut(&mut chain.rules).retain(|h| *h != handle.value);
-                }
-            }
             _ => {}
         }
     }
@@ -430,12 +423,6 @@ impl Eval<'_, '_> {
                     Arc::make_mut(set).intervals = Arc::default();
                 }
             }
-            ObjKind::Chain => {
-                if let Some(chain) = target.chain.as_ref().and_then(|n| info.chains.get_mut(&n.text)) {
-                    chain.rules = Arc::default();
-                }
-            }
-            ObjKind::Table => info.chains.values_mut().for_each(|c| c.rules = Arc::default()),
             _ => {}
         }
     }

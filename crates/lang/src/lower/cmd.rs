@@ -23,6 +23,9 @@ use crate::lower::{Lowered, Places, Program};
 use crate::source::Loc;
 use crate::userdata;
 
+/// A handle that no rule has: where `index N` is found when the rules before it are in place.
+const NO_RULE: u64 = u64::MAX;
+
 /// Lowers a command that [`crate::eval::evaluate`] took. Commands that only ask (`list`, `get`, `monitor`, …) give
 /// nothing.
 pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
@@ -205,7 +208,7 @@ impl Lowering<'_, '_> {
         let mut program = Program::new(self.ctx, self.family, self.table.clone());
         let expressions = program.rule(rule);
         out.append(&mut program.chains);
-        let beside = self.target.position.map(|p| p.value).or_else(|| self.index(&chain));
+        let beside = self.target.position.map(|p| p.value).or(self.target.index.map(|_| NO_RULE));
         let position = match place {
             Place::After => Position::After(beside),
             Place::Before => Position::Before(beside),
@@ -225,14 +228,6 @@ impl Lowering<'_, '_> {
             places: Places { expressions, ..self.places.clone() },
         });
         out
-    }
-
-    /// The rule at `index N`; a handle that no rule has where there is none.
-    fn index(&self, chain: &str) -> Option<u64> {
-        let index = self.target.index?.value;
-        let known = self.ctx.cache.table(self.family, &self.table).and_then(|t| t.chains.get(chain));
-        let handle = known.and_then(|c| c.rules.get(usize::try_from(index).ok()?).copied());
-        Some(handle.unwrap_or(u64::MAX))
     }
 
     fn add_set(&self, block: &SetBlock, mode: Mode) -> Vec<Lowered> {

@@ -22,6 +22,7 @@ mod tests;
 use std::sync::Arc;
 
 use penstock_program::expr::Expr as Op;
+use penstock_ruleset::change::Position;
 use penstock_ruleset::link::{Linked, Place};
 use penstock_ruleset::model::{ElementValue, Generation};
 use penstock_ruleset::{Change, Ruleset, Transaction};
@@ -299,7 +300,10 @@ impl<'a> Session<'a> {
                 }
                 continue;
             }
-            for Lowered { change, places } in step.lowered {
+            for Lowered { mut change, places } in step.lowered {
+                if let Some(index) = &step.cmd.target.index {
+                    place_at_index(&mut change, index.value, transaction.working());
+                }
                 let what = refusals::Subject::of(&change);
                 let kept = keep.then(|| change.clone());
                 match transaction.apply(change) {
@@ -316,6 +320,18 @@ impl<'a> Session<'a> {
             }
         }
         done
+    }
+}
+
+/// Gives `index N` the handle that the rule there has after the changes before this one. Where there is no rule the
+/// handle stays one that no rule has.
+fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
+    let Change::AddRule { family, table, chain, position, .. } = change else { return };
+    let (Position::After(Some(beside)) | Position::Before(Some(beside))) = position else { return };
+    let table = working.tables.iter().find(|t| t.family == *family && t.name == *table);
+    let chain = table.and_then(|t| t.chains.iter().find(|c| c.name == *chain));
+    if let Some(rule) = chain.and_then(|c| c.rules.get(usize::try_from(index).ok()?)) {
+        *beside = rule.handle;
     }
 }
 

@@ -363,3 +363,27 @@ fn no_text_does_harm() {
         }
     }
 }
+
+#[test]
+fn an_index_counts_the_rules_that_earlier_commands_of_the_run_left() {
+    let mut ruleset = Ruleset::default();
+    let text = "add table ip t; add chain ip t c; add rule ip t c accept; add rule ip t c index 0 drop; \
+                insert rule ip t c index 1 continue; add rule ip t c index 0 return; list chain ip t c";
+    let listed = good(text, &mut ruleset);
+    let rules: Vec<&str> = listed.lines().filter_map(|l| l.strip_prefix("\t\t")).collect();
+    assert_eq!(rules, ["accept", "return", "continue", "drop"]);
+    let outcome =
+        nft(Options::default(), "delete rule ip t c handle 2; add rule ip t c index 3 accept", &mut ruleset);
+    assert!(outcome.stderr.contains("No such file or directory"), "{}", outcome.stderr);
+}
+
+#[test]
+fn last_counts_back_from_when_the_rule_was_added() {
+    let mut ruleset = Ruleset::default();
+    let text = "add table ip t { set s { type ipv4_addr; last; elements = { 198.18.0.1 last used 1s }; }; \
+                chain c { last used 5m30s; last used never; }; }; list table ip t";
+    let listed = good(text, &mut ruleset);
+    for expected in ["\t\tlast used 5m30s\n", "\t\tlast used never\n", "198.18.0.1 last used 1s }"] {
+        assert!(listed.contains(expected), "{listed}");
+    }
+}

@@ -301,6 +301,6 @@ fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(
             return Err(Errno::Eopnotsupp);
         }
     }
-    value.states = live::states_of(&value.exprs);
+    value.states = live::states_of(&value.exprs, now);
     Ok(())
 }

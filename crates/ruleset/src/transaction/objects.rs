@@ -37,7 +37,7 @@ impl OpenTable<'_> {
         }
         self.batch.changed = true;
         let handle = self.next_handle();
-        let state = value.as_expr().as_ref().and_then(live::state_of);
+        let state = value.as_expr().as_ref().and_then(|e| live::state_of(e, self.batch.now));
         let object = Object { name: key.1.clone(), handle, value, state, userdata };
         self.index.objects.insert(key, handle);
         self.table.objects.push(Arc::new(object));
