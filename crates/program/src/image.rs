@@ -259,6 +259,8 @@ pub enum Op {
     LoadTransport { dst: u8, len: u8, offset: u16 },
     /// Bytes of what the transport header carries.
     LoadInner { dst: u8, len: u8, offset: u16 },
+    /// From the packet that a tunnel carries.
+    InTunnel(LinkedInner),
     /// Bytes into the packet.
     PayloadSet {
         base: PayloadBase,
@@ -327,6 +329,29 @@ pub enum Op {
     Dup { addr: Option<u8>, v6: bool, dev: Option<u8> },
     /// Sends the packet.
     Fwd { dev: u8, addr: Option<u8>, v6: bool },
+}
+
+/// Where to look for a packet in a tunnel, and what to load of it. Fields are those of
+/// [`Inner`](crate::expr::Inner).
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct LinkedInner {
+    pub kind: u32,
+    pub hdrsize: u8,
+    pub flags: u32,
+    pub load: InnerLoad,
+}
+
+/// What is loaded of a packet in a tunnel.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum InnerLoad {
+    /// Bytes of a header.
+    Payload { base: PayloadBase, dst: u8, len: u8, offset: u16 },
+    /// Its ethertype.
+    Protocol { dst: u8 },
+    /// Its transport protocol.
+    L4Proto { dst: u8 },
 }
 
 /// What a lookup does with the value it finds.

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::expr::*;
-use crate::image::LinkedSet;
 use crate::image::{ChainIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
+use crate::image::{InnerLoad, LinkedInner, LinkedSet};
 use crate::state::{BadLimit, Bucket};
 use crate::{Data, Register, State, Verdict};
 
@@ -80,7 +80,12 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         Expr::Osf(_) => "there is no database of operating systems",
         Expr::Xfrm(_) => "packets carry no IPsec state",
         Expr::Tunnel(_) => "packets carry no tunnel metadata",
-        Expr::Inner(_) => "packets inside tunnels are not looked at",
+        Expr::Inner(x) => match &*x.expr {
+            Expr::Payload(_) | Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => {
+                return Ok(());
+            }
+            _ => "of a packet in a tunnel there are header fields and protocols only",
+        },
         Expr::Xt(_) => "x_tables extensions are kept, never run",
         Expr::Immediate(_)
         | Expr::Payload(_)
@@ -254,6 +259,23 @@ fn narrow<T: TryFrom<u32>>(value: u32) -> Result<T, LinkReason> {
     T::try_from(value).map_err(|_| LinkReason::Malformed("an offset or length is too large"))
 }
 
+fn link_inner(x: &Inner) -> Result<LinkedInner, LinkReason> {
+    let load = match &*x.expr {
+        Expr::Payload(p) => {
+            let (dst, len, offset) = (slot(p.dreg, p.len)?, narrow(p.len)?, narrow(p.offset)?);
+            InnerLoad::Payload { base: p.base, dst, len, offset }
+        }
+        Expr::Meta(Meta { key: MetaKey::Protocol, dreg }) => {
+            InnerLoad::Protocol { dst: slot(*dreg, MetaKey::Protocol.width())? }
+        }
+        Expr::Meta(Meta { key: MetaKey::L4Proto, dreg }) => {
+            InnerLoad::L4Proto { dst: slot(*dreg, MetaKey::L4Proto.width())? }
+        }
+        _ => return Err(LinkReason::Malformed("this is not loaded from inside of tunnels")),
+    };
+    Ok(LinkedInner { kind: x.kind, hdrsize: narrow(x.hdrsize)?, flags: x.flags, load })
+}
+
 fn link_expr(
     expr: &Expr,
     state: Option<&Arc<State>>,
@@ -280,6 +302,7 @@ fn link_expr(
                 PayloadBase::Tunnel => return Err(LinkReason::Malformed("a tunnel header outside of inner")),
             }
         }
+        Expr::Inner(x) => Op::InTunnel(link_inner(x)?),
         Expr::PayloadSet(x) => Op::PayloadSet {
             base: x.base,
             src: slot(x.sreg, x.len)?,
@@ -488,7 +511,6 @@ fn link_expr(
         | Expr::Osf(_)
         | Expr::Xfrm(_)
         | Expr::Tunnel(_)
-        | Expr::Inner(_)
         | Expr::FlowOffload(_)
         | Expr::Xt(_) => {
             return Err(LinkReason::Unsupported(Unsupported {

@@ -123,6 +123,18 @@ impl<'a> Words<'a> {
         Ok(match self.word()? {
             "immediate" => self.immediate()?,
             "payload" => self.payload()?,
+            "inner" => {
+                self.expect("type")?;
+                let kind = self.number()?;
+                self.expect("hdrsize")?;
+                let hdrsize = self.number()?;
+                self.expect("flags")?;
+                let flags = u32::from_str_radix(self.word()?, 16).map_err(|_| "flags are hexadecimal")?;
+                self.expect("[")?;
+                let expr = Box::new(self.expr()?);
+                self.expect("]")?;
+                Expr::Inner(Inner { kind, hdrsize, flags, expr })
+            }
             "meta" => match self.word()? {
                 "load" => Expr::Meta(Meta { key: meta_key(self.word()?)?, dreg: self.target()? }),
                 "set" => {

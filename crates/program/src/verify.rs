@@ -307,10 +307,24 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
             }
             _ => Err(Reason::Misplaced),
         }),
-        Expr::Inner(x) => match &*x.expr {
-            Expr::Payload(_) | Expr::Meta(_) => Ok(()),
-            _ => Err(Reason::Misplaced),
-        },
+        Expr::Inner(x) => {
+            let all = INNER_HDRSIZE | INNER_LINK | INNER_NETWORK | INNER_TRANSPORT;
+            refuse(x.flags & !all != 0, Reason::Operand("a flag of inner is unknown"))?;
+            refuse(x.kind > BYTE, Reason::TooLarge)?;
+            let told = x.flags & INNER_HDRSIZE != 0;
+            refuse(
+                told && (x.hdrsize == 0 || x.hdrsize > INNER_HDRSIZE_MAX) || x.hdrsize > BYTE,
+                Reason::Operand("the header of a tunnel has 1 to 64 bytes"),
+            )?;
+            match &*x.expr {
+                Expr::Payload(p) => {
+                    refuse(p.base == PayloadBase::Inner, Reason::Misplaced)?;
+                    refuse(p.offset > u32::from(u16::MAX) || p.len > BYTE, Reason::TooLarge)
+                }
+                Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => Ok(()),
+                _ => Err(Reason::Misplaced),
+            }
+        }
         Expr::Queue(x) => refuse(x.sreg.is_none() && x.total == 0, Reason::Operand("there is no queue")),
         Expr::Reject(x) => {
             let codes = if x.kind == RejectType::IcmpxUnreach { 3 } else { BYTE as u8 };

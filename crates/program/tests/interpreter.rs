@@ -110,6 +110,131 @@ fn loads_see_the_headers_of_the_packet() {
     );
 }
 
+/// Loads of `flags` from a tunnel, and whether what follows them matches.
+#[track_caller]
+fn in_tunnel(kind: &str, frame: impl Into<Frame>, cases: &[(&str, &str, bool)]) {
+    let frame = frame.into().build();
+    let programs: Vec<String> = cases
+        .iter()
+        .map(|(load, cmp, _)| format!("[ inner type {kind} [ {load} => reg 1 ] ]\n[ cmp {cmp} ]"))
+        .collect();
+    for (program, (_, _, expected)) in programs.iter().zip(cases) {
+        assert_eq!(matches(program, &mut packet(&frame)), *expected, "{program}");
+    }
+}
+
+const VXLAN: &str = "1 hdrsize 8 flags f";
+const GENEVE: &str = "2 hdrsize 8 flags f";
+const GRE: &str = "3 hdrsize 4 flags c";
+const GRETAP: &str = "4 hdrsize 4 flags e";
+
+const VNI: &str = "payload load 3b @ tunnel header + 4";
+const PROTOCOL: &str = "meta load protocol";
+const L4PROTO: &str = "meta load l4proto";
+const DPORT: &str = "payload load 2b @ transport header + 2";
+const SADDR: &str = "payload load 4b @ network header + 12";
+const ETHER_SADDR: &str = "payload load 6b @ link header + 6";
+
+fn outer() -> Frame {
+    link() / Ipv4::new("198.18.0.1", "198.18.0.2")
+}
+
+/// A frame from another host, with a TCP segment to port 80.
+fn carried() -> Frame {
+    Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12") / carried_packet()
+}
+
+fn carried_packet() -> Frame {
+    Ipv4::new("198.19.0.1", "198.19.0.2") / Tcp::new(1000, 80).syn()
+}
+
+#[test]
+fn frames_in_tunnels_are_seen_behind_the_header_and_its_options() {
+    let cases = [
+        (VNI, "eq reg 1 0x000a0000", true),
+        (PROTOCOL, "eq reg 1 0x00000008", true),
+        (L4PROTO, "eq reg 1 0x00000006", true),
+        (SADDR, "eq reg 1 0x010013c6", true),
+        (SADDR, "neq reg 1 0x010013c6", false),
+        (DPORT, "eq reg 1 0x00005000", true),
+        (ETHER_SADDR, "eq reg 1 0x00000002 0x00001100", true),
+        // Past the end.
+        ("payload load 2b @ transport header + 20", "neq reg 1 0x00000000", false),
+    ];
+    in_tunnel(VXLAN, outer() / Udp::new(1, 4789) / Vxlan::new(10) / carried(), &cases);
+    in_tunnel(GENEVE, outer() / Udp::new(1, 6081) / Geneve::new(10) / carried(), &cases);
+    let options = Geneve::new(10).option(1, 2, &[0; 8]).option(1, 3, &[]);
+    in_tunnel(GENEVE, outer() / Udp::new(1, 6081) / options / carried(), &cases);
+    in_tunnel(GRETAP, outer() / Gre::new() / carried(), &cases[1..]);
+    in_tunnel(GRETAP, outer() / Gre::new().key(7).sequence(9).with_checksum() / carried(), &cases[1..]);
+}
+
+#[test]
+fn packets_in_gre_are_seen_whatever_fields_its_header_has() {
+    let cases = [
+        (PROTOCOL, "eq reg 1 0x00000008", true),
+        (L4PROTO, "eq reg 1 0x00000006", true),
+        (SADDR, "eq reg 1 0x010013c6", true),
+        (DPORT, "eq reg 1 0x00005000", true),
+        // There is neither a link header nor one of the tunnel's own.
+        (ETHER_SADDR, "neq reg 1 0x00000000 0x00000000", false),
+        (VNI, "neq reg 1 0x00000000", false),
+    ];
+    in_tunnel(GRE, outer() / Gre::new() / carried_packet(), &cases);
+    in_tunnel(GRE, outer() / Gre::new().key(7) / carried_packet(), &cases);
+    let six = Ipv6::new("2001:db8::1", "2001:db8::2") / HopByHop::new() / Udp::new(1, 80);
+    let cases = [
+        (PROTOCOL, "eq reg 1 0x0000dd86", true),
+        (L4PROTO, "eq reg 1 0x00000011", true),
+        (DPORT, "eq reg 1 0x00005000", true),
+    ];
+    in_tunnel(GRE, outer() / Gre::new() / six, &cases);
+}
+
+#[test]
+fn of_a_tagged_frame_in_a_tunnel_the_protocol_is_the_tags() {
+    let frame = Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12") / Vlan::new(5) / carried_packet();
+    let cases = [
+        (PROTOCOL, "eq reg 1 0x00000081", true),
+        ("payload load 2b @ link header + 14", "eq reg 1 0x00000500", true),
+        (SADDR, "eq reg 1 0x010013c6", true),
+        (DPORT, "eq reg 1 0x00005000", true),
+    ];
+    in_tunnel(VXLAN, outer() / Udp::new(1, 4789) / Vxlan::new(10) / frame, &cases);
+}
+
+#[test]
+fn rules_end_where_a_tunnel_does_not_hold_what_is_asked_for() {
+    let vxlan = || outer() / Udp::new(1, 4789) / Vxlan::new(10);
+    let frame = || Ethernet::new("02:00:00:00:00:11", "02:00:00:00:00:12");
+    let ip = || Ipv4::new("198.19.0.1", "198.19.0.2");
+    let udp = || Udp::new(1, 2);
+    let all = [
+        (VNI, "neq reg 1 0x00000000", false),
+        (PROTOCOL, "neq reg 1 0x00000000", false),
+        (L4PROTO, "neq reg 1 0x000000ff", false),
+        (SADDR, "neq reg 1 0x00000000", false),
+        (DPORT, "neq reg 1 0x00000000", false),
+        (ETHER_SADDR, "neq reg 1 0x00000000 0x00000000", false),
+    ];
+    // Not over UDP, a later fragment outside, other protocols inside, headers that are cut or wrong.
+    in_tunnel(VXLAN, outer() / Tcp::new(1, 4789) / Vxlan::new(10) / carried(), &all);
+    let fragment = link() / Ipv4::new("198.18.0.1", "198.18.0.2").fragment(3, true);
+    in_tunnel(VXLAN, fragment / Udp::new(1, 4789) / Vxlan::new(10) / carried(), &all);
+    in_tunnel(VXLAN, vxlan() / frame() / Arp::request("02:00:00:00:00:11", "198.19.0.1", "198.19.0.2"), &all);
+    in_tunnel(VXLAN, vxlan() / frame() / ip().version(5) / udp(), &all);
+    in_tunnel(VXLAN, vxlan() / frame() / ip().header_len(16) / udp(), &all);
+    in_tunnel(VXLAN, vxlan() / payload(b"short"), &all);
+    in_tunnel(GRE, outer() / Gre::new() / payload(b"not IP"), &all);
+    // A later fragment inside has a network header but no transport header.
+    let later = [
+        (SADDR, "eq reg 1 0x010013c6", true),
+        (L4PROTO, "neq reg 1 0x000000ff", false),
+        (DPORT, "neq reg 1 0x00000000", false),
+    ];
+    in_tunnel(VXLAN, vxlan() / frame() / ip().fragment(3, true) / udp(), &later);
+}
+
 #[test]
 fn a_tag_beside_the_frame_is_seen_as_if_it_stood_in_it() {
     let tagged = || {

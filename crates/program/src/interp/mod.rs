@@ -10,6 +10,7 @@ mod dynset;
 mod exthdr;
 mod fib;
 mod hash;
+mod inner;
 mod lookup;
 mod meta;
 mod numgen;
@@ -198,6 +199,7 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
             None => Step::Break,
         },
         Op::LoadInner { dst, len, offset } => payload::load_inner(packet, *offset, *len, *dst, registers),
+        Op::InTunnel(load) => inner::load(load, packet, registers),
         Op::PayloadSet { .. } => payload_set::write(op, registers, packet),
         Op::Meta { key, dst } => meta::get(*key, *dst, registers, packet, env),
         Op::MetaSet { key, src } => meta::set(*key, *src, registers, packet),
