@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::change::{Mode, Position};
-use penstock_ruleset::model::{Generation, Object, Table};
+use penstock_ruleset::model::{Chain, Generation, Object, Table};
 use penstock_ruleset::{Change, Transaction};
 
 use serde_json::Value;
@@ -14,6 +14,17 @@ use crate::delinearize::Delinearizer;
 use crate::json;
 use crate::print::Printer;
 use crate::print::listing::{Listing, family_name};
+
+/// The generation with chains in braces as chains like any other: nft echoes them and their rules by name.
+fn with_chains_named(generation: &Generation) -> Generation {
+    let mut generation = generation.clone();
+    for table in generation.tables.iter_mut().filter(|t| t.chains.iter().any(|c| c.anonymous)) {
+        for chain in Arc::make_mut(table).chains.iter_mut().filter(|c| c.anonymous) {
+            Arc::make_mut(chain).anonymous = false;
+        }
+    }
+    generation
+}
 
 impl Session<'_> {
     /// What a transaction added, as it will be in force: a line for each, or as JSON, where the commands that
@@ -40,6 +51,8 @@ impl Session<'_> {
             }
             return json::to_text(&serde_json::json!({ "nftables": events })) + "\n";
         }
+        let generation = &with_chains_named(generation);
+        let listing = Listing { generation, ..listing };
         let mut out = String::new();
         for item in done {
             if let Some(line) = self.line(&listing, generation, item) {
@@ -139,7 +152,8 @@ impl Session<'_> {
             }
             Change::AddChain { family, table, mode, chain } => {
                 let table = find(*family, table)?;
-                let chain = table.chains.iter().find(|c| c.name == chain.name && !c.anonymous)?;
+                let name = item.name.as_ref().unwrap_or(&chain.name);
+                let chain = table.chains.iter().find(|c| c.name == *name)?;
                 let mut bare = (**chain).clone();
                 bare.rules.clear();
                 bare.userdata = Default::default();
@@ -150,8 +164,11 @@ impl Session<'_> {
             }
             Change::AddRule { family, table, chain, position, .. } => {
                 let table = find(*family, table)?;
-                let chain = table.chains.iter().find(|c| c.name == *chain)?;
-                let rule = chain.rules.iter().find(|r| Some(r.handle) == item.handle)?;
+                // A chain in braces has got another name than the change says.
+                let find_rule =
+                    |c: &'_ Arc<Chain>| c.rules.iter().find(|r| Some(r.handle) == item.handle).cloned();
+                let mut chains = table.chains.iter().filter(|c| c.name == *chain).chain(&table.chains);
+                let (chain, rule) = chains.find_map(|c| Some((c, find_rule(c)?)))?;
                 let verb = match position {
                     Position::After(_) => "add",
                     Position::Before(_) => "insert",
@@ -163,7 +180,7 @@ impl Session<'_> {
                     | Position::Before(Some(handle)) => format!(" handle {handle}"),
                     Position::After(None) | Position::Before(None) => String::new(),
                 };
-                let text = listing.rule(table, rule);
+                let text = listing.rule(table, &rule);
                 let handle = self.handle(rule.handle);
                 Some(format!("{verb} rule {}{at} {text}{handle}", named(table, &chain.name)))
             }

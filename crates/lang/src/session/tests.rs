@@ -387,3 +387,21 @@ fn last_counts_back_from_when_the_rule_was_added() {
         assert!(listed.contains(expected), "{listed}");
     }
 }
+
+#[test]
+fn chains_in_braces_are_echoed_by_the_name_that_they_got() {
+    let options = Options { echo: true, ..Options::default() };
+    let text = "add table ip t; add chain ip t c; add rule ip t c tcp dport 22 jump { accept; }";
+    let outcome = nft(options, text, &mut Ruleset::default());
+    let lines: Vec<&str> = outcome.stdout.lines().filter(|l| !l.starts_with('#')).collect();
+    assert_eq!(
+        lines,
+        [
+            "add table ip t",
+            "add chain ip t c",
+            "add chain ip t __chain2",
+            "add rule ip t __chain2 accept",
+            "add rule ip t c tcp dport 22 jump __chain2",
+        ]
+    );
+}
