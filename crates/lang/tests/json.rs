@@ -252,6 +252,7 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
         "exthdr",
         "fib_rt",
         "log",
+        "inner",
         "lookup",
         "meta",
         "numgen_hash",
