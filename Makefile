@@ -26,6 +26,7 @@ lint:
 
 record:
 	examples/record.sh
+	examples/record-host.sh
 
 clean:
 	cargo clean

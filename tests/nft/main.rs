@@ -1,9 +1,9 @@
 //! The same rulesets and commands for nft and `penstock nft`: what they take, say and list must agree to the byte.
 //!
 //! The real nft runs in a network namespace that nobody else sees; without nft or the rights for that, everything here is
-//! skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many random rulesets, default 60), `PENSTOCK_SEED` (of the
-//! first of them), `PENSTOCK_NFT=strict` (a difference fails the test; without it differences are printed and counted only,
-//! because there still are some in most rulesets).
+//! skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many random rulesets), `PENSTOCK_SEED` (of the first of
+//! them). There are known differences left, so the comparison is run on demand only: without `PENSTOCK_NFT_RANDOM` it is
+//! skipped, with it a difference fails.
 
 #[path = "../kernel/namespace.rs"]
 mod namespace;
@@ -39,8 +39,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let Some(count) = number("PENSTOCK_NFT_RANDOM") else {
+        println!("SKIPPED: comparison with nft: differences are known; PENSTOCK_NFT_RANDOM=60 runs it");
+        return ExitCode::SUCCESS;
+    };
     let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
-    let count = number("PENSTOCK_NFT_RANDOM").unwrap_or(60);
     println!("nft: {count} random rulesets, PENSTOCK_SEED={seed}");
     let mut differ = 0;
     let mut tally = Tally::default();
@@ -66,14 +69,7 @@ fn main() -> ExitCode {
         println!("nft: nothing was compared");
         return ExitCode::FAILURE;
     }
-    if differ == 0 {
-        return ExitCode::SUCCESS;
-    }
-    if std::env::var("PENSTOCK_NFT").is_ok_and(|v| v == "strict") {
-        return ExitCode::FAILURE;
-    }
-    println!("nft: NOT FAILED although {differ} rulesets differ: only PENSTOCK_NFT=strict fails for that");
-    ExitCode::SUCCESS
+    if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Rules by what became of them.
