@@ -30,4 +30,5 @@ pub mod scope;
 mod selector;
 pub mod session;
 pub mod source;
+mod units;
 pub mod userdata;

@@ -10,13 +10,14 @@ use penstock_ruleset::model::{
 use penstock_sets::Policy;
 
 use super::expr::Writer;
-use super::{one_or_many, stmt, tagged};
+use super::{one_or_many, tagged};
 use crate::ast::Expr;
 use crate::ast::cmd::{ObjKind, Target};
 use crate::datatype::Type;
 use crate::delinearize::Delinearizer;
 use crate::print::Listing;
 use crate::print::listing::{Missing, family_name, object_name};
+use crate::units;
 use crate::userdata::{self, SetUserData};
 
 /// The tables of a listing (of one family, if given) with all that is in them, after an object that tells the version:
@@ -402,11 +403,11 @@ fn type_names(id: u32) -> Value {
 
 /// Members of a limit object, in another order than those of the statement.
 fn limit(m: &mut Map<String, Value>, l: &Limit) {
-    let (rate, rate_unit) = stmt::data_unit(l.rate);
-    let (burst, burst_unit) = stmt::data_unit(l.burst.into());
+    let (rate, rate_unit) = units::scaled(l.rate);
+    let (burst, burst_unit) = units::scaled(l.burst.into());
     let bytes = l.kind == LimitType::Bytes;
     m.insert("rate".into(), json!(if bytes { rate } else { l.rate }));
-    m.insert("per".into(), json!(stmt::time_word(l.unit)));
+    m.insert("per".into(), json!(units::time_word(l.unit)));
     if l.over {
         m.insert("inv".into(), json!(true));
     }

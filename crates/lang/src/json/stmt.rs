@@ -9,11 +9,13 @@ use super::{one_or_many, tagged};
 use crate::ast::expr::{BinOp, ByteOrder};
 use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject};
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind};
+use crate::datatype::symbols;
 use crate::datatype::{DataType, Format, Type};
 use crate::exthdr;
 use crate::print::listing::object_name;
 use crate::print::stmts_text;
 use crate::source::Loc;
+use crate::units;
 
 impl Writer<'_> {
     /// One statement. Matches of several kinds and most statements are one object each.
@@ -193,7 +195,7 @@ impl Writer<'_> {
 
     /// The quota statement: amounts in the largest unit that divides them.
     fn quota(&self, bytes: u64, used: u64, over: bool) -> Value {
-        let (val, unit) = data_unit(bytes);
+        let (val, unit) = units::scaled(bytes);
         let mut m = Map::new();
         m.insert("val".into(), json!(val));
         m.insert("val_unit".into(), json!(unit));
@@ -201,7 +203,7 @@ impl Writer<'_> {
             m.insert("inv".into(), json!(true));
         }
         if used != 0 && !self.format.stateless {
-            let (val, unit) = data_unit(used);
+            let (val, unit) = units::scaled(used);
             m.insert("used".into(), json!(val));
             m.insert("used_unit".into(), json!(unit));
         }
@@ -224,7 +226,7 @@ impl Writer<'_> {
         }
         // Warning is the default and not listed, as in the text form.
         if let Some(level) = log.level.filter(|&l| l != 4) {
-            m.insert("level".into(), json!(level_word(level)));
+            m.insert("level".into(), json!(symbols::LOG_LEVEL.name(level.into()).unwrap_or("unknown")));
         }
         const ALL: u32 = 0x2f;
         if log.flags & ALL == ALL {
@@ -300,15 +302,15 @@ fn limit(l: &Limit) -> Map<String, Value> {
     let mut m = Map::new();
     let (rate, rate_unit) = match l.kind {
         LimitType::Packets => (l.rate, "packets"),
-        LimitType::Bytes => data_unit(l.rate),
+        LimitType::Bytes => units::scaled(l.rate),
     };
     let (burst, burst_unit) = match l.kind {
         LimitType::Packets => (u64::from(l.burst), "packets"),
-        LimitType::Bytes => data_unit(u64::from(l.burst)),
+        LimitType::Bytes => units::scaled(u64::from(l.burst)),
     };
     m.insert("rate".into(), json!(rate));
     m.insert("burst".into(), json!(burst));
-    m.insert("per".into(), json!(time_word(l.unit)));
+    m.insert("per".into(), json!(units::time_word(l.unit)));
     if l.over {
         m.insert("inv".into(), json!(true));
     }
@@ -317,32 +319,6 @@ fn limit(l: &Limit) -> Map<String, Value> {
         m.insert("burst_unit".into(), json!(burst_unit));
     }
     m
-}
-
-/// A number of bytes in the largest unit that divides it.
-pub(super) fn data_unit(bytes: u64) -> (u64, &'static str) {
-    match bytes {
-        b if b != 0 && b % (1 << 20) == 0 => (b >> 20, "mbytes"),
-        b if b != 0 && b % (1 << 10) == 0 => (b >> 10, "kbytes"),
-        b => (b, "bytes"),
-    }
-}
-
-pub(super) fn time_word(seconds: u64) -> &'static str {
-    match seconds {
-        60 => "minute",
-        3600 => "hour",
-        86400 => "day",
-        604800 => "week",
-        _ => "second",
-    }
-}
-
-fn level_word(level: u32) -> &'static str {
-    ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug", "audit"]
-        .get(level as usize)
-        .copied()
-        .unwrap_or("unknown")
 }
 
 fn family_word(nfproto: u8) -> Option<&'static str> {

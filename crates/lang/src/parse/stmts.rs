@@ -9,8 +9,10 @@ use super::{Parsed, Parser};
 use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::stmt::{Limit, Log, NatKind, Reject, Stmt, StmtKind};
+use crate::datatype::symbols;
 use crate::lex::Tok;
 use crate::source::Loc;
+use crate::units;
 
 /// `NF_LOG_*`.
 const LOG_TCP_SEQUENCE: u32 = 0x01;
@@ -328,7 +330,7 @@ impl Parser<'_> {
         let whole = self.since(start);
         let Some(factor) = data_unit(size) else { return self.error(whole, "Wrong rate format") };
         let unit = match unit {
-            Some(time) => match time_unit(time) {
+            Some(time) => match units::seconds(time) {
                 Some(unit) => unit,
                 None => return self.error(whole, "Wrong rate format"),
             },
@@ -350,7 +352,7 @@ impl Parser<'_> {
     }
 
     fn time_unit(&mut self) -> Parsed<u64> {
-        match time_unit(self.word()) {
+        match units::seconds(self.word()) {
             Some(unit) => {
                 self.take();
                 Ok(unit)
@@ -641,26 +643,12 @@ fn is_writable(expr: &Expr) -> bool {
     )
 }
 
-/// Seconds.
-fn time_unit(word: &str) -> Option<u64> {
-    Some(match word {
-        "second" => 1,
-        "minute" => 60,
-        "hour" => 3600,
-        "day" => 86400,
-        "week" => 604_800,
-        _ => return None,
-    })
-}
-
 /// Bytes. What follows the unit in a word is not looked at, as in nft's `data_unit_parse()`.
 fn data_unit(word: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 3] = [("bytes", 1), ("kbytes", 1024), ("mbytes", 1024 * 1024)];
-    UNITS.iter().find(|(unit, _)| word.starts_with(unit)).map(|(_, bytes)| *bytes)
+    units::DATA.iter().find(|(unit, _)| word.starts_with(unit)).map(|(_, bytes)| *bytes)
 }
 
 /// Syslog levels; 8 is the audit subsystem.
 fn log_level(word: &str) -> Option<u32> {
-    const LEVELS: [&str; 9] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug", "audit"];
-    LEVELS.iter().position(|level| *level == word).map(|n| n as u32)
+    symbols::LOG_LEVEL.value(word)
 }

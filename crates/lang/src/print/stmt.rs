@@ -8,6 +8,7 @@ use crate::ast::stmt::{Limit, Log, Nat, NatKind, Reject, Stmt, StmtKind};
 use crate::datatype::symbols::LOG_LEVEL;
 use crate::datatype::{DataType, Format};
 use crate::keys;
+use crate::units;
 
 impl Printer<'_> {
     /// Writes statements, a blank between them.
@@ -218,13 +219,7 @@ impl Printer<'_> {
     /// `rate …`. A statement lists a burst of 5 packets, an object does not.
     pub(super) fn limit(&mut self, limit: &Limit, in_rule: bool) {
         self.push(if limit.over { "rate over " } else { "rate " });
-        let unit = match limit.unit {
-            60 => "minute",
-            3600 => "hour",
-            86400 => "day",
-            604_800 => "week",
-            _ => "second",
-        };
+        let unit = units::time_word(limit.unit);
         match limit.kind {
             LimitType::Packets => {
                 self.write(format_args!("{}/{unit}", limit.rate));
@@ -233,10 +228,10 @@ impl Printer<'_> {
                 }
             }
             LimitType::Bytes => {
-                let (rate, scale) = scaled(limit.rate);
+                let (rate, scale) = units::scaled(limit.rate);
                 self.write(format_args!("{rate} {scale}/{unit}"));
                 if limit.burst > 0 {
-                    let (burst, scale) = scaled(limit.burst.into());
+                    let (burst, scale) = units::scaled(limit.burst.into());
                     self.write(format_args!(" burst {burst} {scale}"));
                 }
             }
@@ -244,11 +239,11 @@ impl Printer<'_> {
     }
 
     pub(super) fn quota(&mut self, bytes: u64, used: u64, over: bool) {
-        let (value, scale) = scaled(bytes);
+        let (value, scale) = units::scaled(bytes);
         let over = if over { "over " } else { "" };
         self.write(format_args!("{over}{value} {scale}"));
         if !self.format.stateless && used != 0 {
-            let (value, scale) = scaled(used);
+            let (value, scale) = units::scaled(used);
             self.write(format_args!(" used {value} {scale}"));
         }
     }
@@ -400,15 +395,5 @@ pub(super) fn synproxy_flags(flags: u32) -> &'static str {
         (true, false) => " timestamp",
         (false, true) => " sack-perm",
         (false, false) => "",
-    }
-}
-
-/// Bytes in the largest unit that divides them.
-fn scaled(bytes: u64) -> (u64, &'static str) {
-    match bytes {
-        0 => (0, "bytes"),
-        _ if bytes.is_multiple_of(1 << 20) => (bytes >> 20, "mbytes"),
-        _ if bytes.is_multiple_of(1 << 10) => (bytes >> 10, "kbytes"),
-        _ => (bytes, "bytes"),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{INTERNAL, Reader, flag, maybe_text, several};
 use crate::ast::stmt::{Limit, Stmt, StmtKind};
+use crate::units;
 
 /// Packets of a limit's burst where none is given.
 const BURST: u32 = 5;
@@ -78,13 +79,8 @@ impl Reader<'_> {
     pub(super) fn limit(&mut self, object: &Object) -> Option<Limit> {
         let rate: u64 = self.number(object, "rate", 0)?;
         let per = self.text(object, "per", 1)?;
-        let unit = match per {
-            "second" => 1,
-            "minute" => 60,
-            "hour" => 3600,
-            "day" => 86400,
-            "week" => 604_800,
-            other => return self.error(format!("Unknown limit unit '{other}'.")),
+        let Some(unit) = units::seconds(per) else {
+            return self.error(format!("Unknown limit unit '{per}'."));
         };
         let burst: Option<u32> = self.maybe_number(object, "burst")?;
         let over = flag(object, "inv");
@@ -110,11 +106,10 @@ impl Reader<'_> {
 
     /// Bytes of a unit.
     fn data_unit(&mut self, word: Option<&str>) -> Option<u64> {
-        match word {
-            None | Some("bytes") => Some(1),
-            Some("kbytes") => Some(1 << 10),
-            Some("mbytes") => Some(1 << 20),
-            Some(_) => self.error("Wrong rate format"),
+        let word = word.unwrap_or("bytes");
+        match units::DATA.iter().find(|(unit, _)| *unit == word) {
+            Some((_, bytes)) => Some(*bytes),
+            None => self.error("Wrong rate format"),
         }
     }
 

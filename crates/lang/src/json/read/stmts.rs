@@ -7,10 +7,9 @@ use super::exprs::Place;
 use super::{INTERNAL, Reader, expr, maybe_text, several, type_name};
 use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
 use crate::ast::stmt::{Log, Nat, NatKind, Reject, Stmt, StmtKind};
+use crate::datatype::symbols;
 
 type Object = Map<String, Value>;
-
-const LOG_LEVELS: [&str; 9] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug", "audit"];
 
 /// `NF_LOG_*`.
 const LOG_FLAGS: [(&str, u32); 6] = [
@@ -300,8 +299,8 @@ impl Reader<'_> {
         log.snaplen = self.maybe_number(object, "snaplen")?;
         log.queue_threshold = self.maybe_number(object, "queue-threshold")?;
         if let Some(word) = maybe_text(object, "level") {
-            match LOG_LEVELS.iter().position(|level| *level == word) {
-                Some(level) => log.level = Some(level as u32),
+            match symbols::LOG_LEVEL.value(word) {
+                Some(level) => log.level = Some(level),
                 None => return self.error(format!("Invalid log level '{word}'.")),
             }
         }
