@@ -20,4 +20,4 @@ pub use buffer::{HEADROOM, Packet};
 pub use dissect::{
     TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
 };
-pub use meta::{Meta, PacketType, Transport, VlanTag};
+pub use meta::{Ct, CtInfo, Meta, PacketType, Transport, VlanTag};

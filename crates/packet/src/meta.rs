@@ -39,6 +39,76 @@ pub struct Transport {
     pub fragment_offset: u16,
 }
 
+/// What a packet is to its connection (`enum ip_conntrack_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum CtInfo {
+    /// Part of a connection with packets in both directions, original direction. Also what a packet has that was not
+    /// looked at yet or is invalid, which then has no entry.
+    #[default]
+    Established = 0,
+    /// Begins a connection that another one expected, or is an ICMP error about a connection.
+    Related = 1,
+    /// Begins a connection, or belongs to one that had no answer yet.
+    New = 2,
+    /// [`CtInfo::Established`], reply direction.
+    EstablishedReply = 3,
+    /// [`CtInfo::Related`], reply direction.
+    RelatedReply = 4,
+    /// A rule said `notrack`, or the protocol is not to be tracked.
+    Untracked = 7,
+}
+
+impl CtInfo {
+    /// Whether the packet goes in the direction of replies.
+    pub const fn is_reply(self) -> bool {
+        matches!(self, CtInfo::EstablishedReply | CtInfo::RelatedReply)
+    }
+}
+
+/// The packet's connection (`skb->_nfct`), as a number in the tracker's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ct {
+    /// Number of the entry, [`Ct::NONE`] for none.
+    pub entry: u32,
+    /// Tells entries apart that use one number after the other: an entry with another serial is not this packet's.
+    pub serial: u32,
+    /// What the packet is to it.
+    pub info: CtInfo,
+    /// What rules asked for before tracking (`ct zone set`, `ct timeout set`): number of the template, 0 for none.
+    pub template: u16,
+}
+
+impl Ct {
+    /// No entry.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Whether there is an entry.
+    #[inline]
+    pub const fn has_entry(&self) -> bool {
+        self.entry != Ct::NONE
+    }
+
+    /// `NF_CT_STATE_*` bit of the packet, as `ct state` sees it (`nft_ct_get_eval()`).
+    #[inline]
+    pub const fn state(&self) -> u32 {
+        const INVALID: u32 = 1;
+        const UNTRACKED: u32 = 1 << 6;
+        match self.info {
+            CtInfo::Untracked => UNTRACKED,
+            // IP_CT_ESTABLISHED and its reply form are 0 and 3, the bit is 1 << (info % 3 + 1).
+            info if self.has_entry() || self.template != 0 => 1 << (info as u32 % 3 + 1),
+            _ => INVALID,
+        }
+    }
+}
+
+impl Default for Ct {
+    fn default() -> Self {
+        Ct { entry: Ct::NONE, serial: 0, info: CtInfo::Established, template: 0 }
+    }
+}
+
 /// Packet metadata. All integers are in host order.
 #[derive(Clone, Debug, Default)]
 pub struct Meta {
@@ -68,6 +138,8 @@ pub struct Meta {
     pub owner: Option<(u32, u32)>,
     /// Kept for `meta secmark`.
     pub secmark: u32,
+    /// Connection.
+    pub ct: Ct,
     /// Index of the route in the path's table, once routing has decided; opaque here.
     pub route: Option<u32>,
 }

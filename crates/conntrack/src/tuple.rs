@@ -1,0 +1,98 @@
+//! What names one direction of a flow (`struct nf_conntrack_tuple`).
+
+use std::net::IpAddr;
+
+/// Direction of a packet in its connection (`IP_CT_DIR_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Direction {
+    /// As the first packet.
+    Original = 0,
+    /// As the answers.
+    Reply = 1,
+}
+
+impl Direction {
+    /// The other one.
+    pub const fn opposite(self) -> Self {
+        match self {
+            Direction::Original => Direction::Reply,
+            Direction::Reply => Direction::Original,
+        }
+    }
+}
+
+/// Addresses and transport identifiers of a direction of a flow, in its zone. All bytes take part in comparison and
+/// hash, so unused ones are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Tuple {
+    /// Source address in network order; an IPv4 address in the first four bytes.
+    pub src: [u8; 16],
+    /// Destination address, likewise.
+    pub dst: [u8; 16],
+    /// Port, ICMP identifier or GRE key of the source, in host order.
+    pub src_id: u16,
+    /// Port or GRE key of the destination in host order; for ICMP type and code, type in the upper byte.
+    pub dst_id: u16,
+    /// Zone in this direction.
+    pub zone: u16,
+    /// `NFPROTO_IPV4` (2) or `NFPROTO_IPV6` (10).
+    pub l3: u8,
+    /// Transport protocol.
+    pub protocol: u8,
+}
+
+const _: () = assert!(size_of::<Tuple>() == 40);
+
+/// `NFPROTO_IPV4`.
+pub const IPV4: u8 = 2;
+/// `NFPROTO_IPV6`.
+pub const IPV6: u8 = 10;
+
+/// An address as tuples hold it.
+pub fn address(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(a) => {
+            let mut out = [0; 16];
+            out[..4].copy_from_slice(&a.octets());
+            out
+        }
+        IpAddr::V6(a) => a.octets(),
+    }
+}
+
+impl Tuple {
+    /// An address of this tuple's family.
+    fn ip(&self, bytes: &[u8; 16]) -> IpAddr {
+        match self.l3 {
+            IPV4 => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            _ => IpAddr::from(*bytes),
+        }
+    }
+
+    /// Source address.
+    pub fn source(&self) -> IpAddr {
+        self.ip(&self.src)
+    }
+
+    /// Destination address.
+    pub fn destination(&self) -> IpAddr {
+        self.ip(&self.dst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back_as_they_went_in() {
+        for text in ["198.18.0.1", "2001:db8::1", "::ffff:198.18.0.1"] {
+            let ip: IpAddr = text.parse().unwrap();
+            let l3 = if ip.is_ipv4() { IPV4 } else { IPV6 };
+            let tuple = Tuple { src: address(ip), dst: address(ip), l3, ..Tuple::default() };
+            assert_eq!((tuple.source(), tuple.destination()), (ip, ip));
+        }
+    }
+}
