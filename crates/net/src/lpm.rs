@@ -44,6 +44,8 @@ impl Key for u128 {
 
 /// No prefix.
 const NONE: u32 = u32::MAX;
+/// Up to so many ranges, all are compared.
+const LINEAR: usize = 48;
 /// From so many ranges on, the index over the upper 16 bits pays for its 256 KiB.
 const INDEX_FROM: usize = 512;
 
@@ -126,7 +128,13 @@ impl<K: Key> Lpm<K> {
             (self.index[top] as usize, self.index[top + 1] as usize)
         };
         // Ranges before `low` start before the key in any case.
-        let at = low + self.starts.get(low..high)?.partition_point(|&s| s <= key);
+        let starts = self.starts.get(low..high)?;
+        // A few comparisons side by side cost less than a chain of those that depend on each other.
+        let before = match starts.len() {
+            ..=LINEAR => starts.iter().map(|&s| usize::from(s <= key)).sum(),
+            _ => starts.partition_point(|&s| s <= key),
+        };
+        let at = low + before;
         self.longest.get(at.wrapping_sub(1)).copied().filter(|&p| p != NONE)
     }
 

@@ -84,7 +84,16 @@ pub enum NoRoute {
 struct Table<K> {
     id: u32,
     lpm: Lpm<K>,
-    runs: Vec<(u32, u32)>,
+    runs: Vec<Run>,
+}
+
+/// The routes of one prefix.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from: u32,
+    to: u32,
+    /// The first one is found by every lookup that names neither link nor scope: it is for all TOS, and no refusal.
+    plain: bool,
 }
 
 /// What a rule does, with its table found.
@@ -154,7 +163,9 @@ impl<K: Key> Family<K> {
                     at += 1;
                 }
                 prefixes.push((key(prefix), len));
-                runs.push((start as u32, at as u32));
+                let first = &routes[start];
+                let plain = first.tos == 0 && first.kind != RouteType::Throw && refuse(first.kind).is_none();
+                runs.push(Run { from: start as u32, to: at as u32, plain });
             }
             tables.push(Table { id, lpm: Lpm::new(&prefixes), runs });
         }
@@ -349,7 +360,10 @@ impl Network {
     fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
         let mut at = table.lpm.longest(flow.daddr);
         while let Some(prefix) = at {
-            let (from, to) = table.runs[prefix as usize];
+            let Run { from, to, plain } = table.runs[prefix as usize];
+            if plain && flow.oif == 0 && flow.scope == 0 {
+                return self.v4.routes.get(from as usize).map(Ok);
+            }
             for route in &self.v4.routes[from as usize..to as usize] {
                 if (route.tos != 0 && route.tos != flow.tos) || route.scope.0 < flow.scope {
                     continue;
@@ -423,7 +437,7 @@ impl Network {
     fn table6<'a>(&'a self, table: &'a Table<u128>, flow: &Flow6) -> Outcome<'a> {
         let mut at = table.lpm.longest(flow.daddr);
         while let Some(prefix) = at {
-            let (from, to) = table.runs[prefix as usize];
+            let Run { from, to, .. } = table.runs[prefix as usize];
             let routes = &self.v6.routes[from as usize..to as usize];
             let mut i = 0;
             while i < routes.len() {
