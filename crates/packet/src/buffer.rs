@@ -9,17 +9,19 @@ pub const HEADROOM: usize = 128;
 /// allocates nothing once buffers have grown to the largest frame.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
-    buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
     /// First byte of the link header, equal to `network` if there is none.
-    link: usize,
+    pub(crate) link: usize,
     /// First byte of the network header.
-    network: usize,
+    pub(crate) network: usize,
     /// Where `skb->data` would point: lengths count from here.
-    data: usize,
+    pub(crate) data: usize,
     /// One past the last byte.
-    end: usize,
-    has_link: bool,
-    transport: Option<Transport>,
+    pub(crate) end: usize,
+    pub(crate) has_link: bool,
+    /// Whether there is a [`Transport`]: beside it and not an `Option`, so that engines know where both are.
+    pub(crate) has_transport: bool,
+    pub(crate) transport: Transport,
     /// Everything beside the bytes.
     pub meta: Meta,
 }
@@ -44,7 +46,7 @@ impl Packet {
         self.network = (HEADROOM + link_len).min(need);
         self.data = self.network;
         self.has_link = link_len > 0;
-        self.transport = None;
+        self.has_transport = false;
         self.meta = Meta::default();
     }
 
@@ -83,7 +85,7 @@ impl Packet {
     /// later fragment.
     #[inline]
     pub fn transport_bytes(&self) -> Option<&[u8]> {
-        let t = self.transport?;
+        let t = self.transport()?;
         if t.fragment_offset != 0 {
             return None;
         }
@@ -97,7 +99,7 @@ impl Packet {
     /// [`Packet::transport_bytes`] gives.
     #[inline]
     pub fn transport_bytes_for_load(&self, len: u8, offset: u16) -> Option<&[u8]> {
-        let t = self.transport?;
+        let t = self.transport()?;
         let start = if t.fragment_offset == 0 {
             self.network + usize::from(t.offset)
         } else if !matches!(len, 1 | 2 | 4) || !offset.is_multiple_of(u16::from(len)) {
@@ -112,7 +114,7 @@ impl Packet {
 
     /// Like [`Packet::transport_bytes`], for writing.
     pub fn transport_bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let t = self.transport?;
+        let t = self.transport()?;
         if t.fragment_offset != 0 {
             return None;
         }
@@ -122,13 +124,14 @@ impl Packet {
     /// Where the transport header is, as found for the present hook.
     #[inline]
     pub fn transport(&self) -> Option<Transport> {
-        self.transport
+        self.has_transport.then_some(self.transport)
     }
 
     /// Notes where the transport header is (`nft_set_pktinfo_*`).
     #[inline]
     pub fn set_transport(&mut self, transport: Option<Transport>) {
-        self.transport = transport;
+        self.has_transport = transport.is_some();
+        self.transport = transport.unwrap_or_default();
     }
 
     /// Whether a link header is present (`skb_mac_header_was_set`).
@@ -169,7 +172,7 @@ impl Packet {
     pub fn advance_network(&mut self, n: usize, keep: bool) {
         self.network = (self.network + n).min(self.end);
         self.data = self.network;
-        self.transport = None;
+        self.has_transport = false;
         if !keep {
             self.link = self.network;
             self.has_link = false;

@@ -14,6 +14,7 @@
 
 mod buffer;
 mod dissect;
+pub mod layout;
 mod meta;
 
 pub use buffer::{HEADROOM, Packet};

@@ -29,7 +29,7 @@ pub struct VlanTag {
 }
 
 /// Where the transport header is (`struct nft_pktinfo`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Transport {
     /// Protocol number after all IPv6 extension headers (`meta l4proto`).
     pub protocol: u8,
