@@ -7,6 +7,7 @@ mod bitwise;
 mod compare;
 mod dup_fwd;
 mod dynset;
+pub mod engine;
 mod exthdr;
 mod fib;
 mod hash;
@@ -50,7 +51,7 @@ pub enum Outcome {
 
 /// What follows an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     /// The next operation.
     Next,
     /// The end of the rule (`NFT_BREAK`).
@@ -86,22 +87,51 @@ struct Frame {
 /// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules. Chains must not
 /// go to each other in a circle, which the ruleset refuses: such a run does not end.
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
-    let enter = |chain: ChainIndex| match image.chains.get(chain.0 as usize) {
+    let mut registers = Registers::new();
+    run_from(image, enter(image, base), 0, &mut registers, packet, env)
+        .unwrap_or_else(|| policy(image, base, packet, env))
+}
+
+/// No rule of a base chain decided.
+#[inline(always)]
+fn policy<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) -> Outcome {
+    if packet.meta.nftrace {
+        let accept = image.chain(base).and_then(|c| c.policy_accept).unwrap_or(true);
+        env.trace(packet, Trace::Policy { chain: base, accept });
+    }
+    Outcome::Policy
+}
+
+#[inline(always)]
+fn enter(image: &Image, chain: ChainIndex) -> Frame {
+    match image.chains.get(chain.0 as usize) {
         Some(c) => Frame { chain, rule: c.first, end: c.end },
         None => Frame { chain, rule: 0, end: 0 },
-    };
-    let mut registers = Registers::new();
+    }
+}
+
+/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule. `None` if
+/// the chain comes to its end.
+#[inline(always)]
+fn run_from<E: Env>(
+    image: &Image,
+    mut at: Frame,
+    mut skip: u32,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Option<Outcome> {
     // Clearing it would cost each packet more than its first rule.
     let mut stack = [const { MaybeUninit::<Frame>::uninit() }; JUMP_STACK];
     let mut depth = 0;
-    let mut at = enter(base);
     loop {
         let mut ended = None;
         while at.rule < at.end {
             let rule = RuleIndex(at.rule);
             let Some(linked) = image.rules.get(at.rule as usize) else { break };
             at.rule += 1;
-            let step = run_rule(image, linked, &mut registers, packet, env);
+            let step = run_rule(image, linked, skip, registers, packet, env);
+            skip = 0;
             let verdict = match step {
                 Step::Break => continue,
                 Step::Next => LinkedVerdict::Continue,
@@ -110,31 +140,31 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
                     if packet.meta.nftrace {
                         env.trace(packet, Trace::Taken { rule, word: "drop" });
                     }
-                    return Outcome::Drop(rule);
+                    return Some(Outcome::Drop(rule));
                 }
                 Step::Stolen => {
                     // An outside that took metadata along with the packet has traced it itself.
                     if packet.meta.nftrace {
                         env.trace(packet, Trace::Taken { rule, word: "stolen" });
                     }
-                    return Outcome::Stolen;
+                    return Some(Outcome::Stolen);
                 }
             };
             if packet.meta.nftrace && verdict != LinkedVerdict::Return {
                 env.trace(packet, Trace::Rule { rule, verdict: &verdict });
             }
             match verdict {
-                LinkedVerdict::Accept => return Outcome::Accept,
-                LinkedVerdict::Drop => return Outcome::Drop(rule),
+                LinkedVerdict::Accept => return Some(Outcome::Accept),
+                LinkedVerdict::Drop => return Some(Outcome::Drop(rule)),
                 LinkedVerdict::Continue | LinkedVerdict::Break => {}
                 LinkedVerdict::Jump(chain) => {
                     // Commit refuses deeper rulesets; a packet that meets one nevertheless is dropped.
-                    let Some(frame) = stack.get_mut(depth) else { return Outcome::Drop(rule) };
+                    let Some(frame) = stack.get_mut(depth) else { return Some(Outcome::Drop(rule)) };
                     frame.write(at);
                     depth += 1;
-                    at = enter(chain);
+                    at = enter(image, chain);
                 }
-                LinkedVerdict::Goto(chain) => at = enter(chain),
+                LinkedVerdict::Goto(chain) => at = enter(image, chain),
                 LinkedVerdict::Return => {
                     ended = Some(rule);
                     break;
@@ -145,7 +175,7 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
             env.trace(packet, Trace::Return { chain: at.chain, rule: ended });
         }
         match depth {
-            0 => break,
+            0 => return None,
             _ => {
                 depth -= 1;
                 // SAFETY: `depth` grows only when the frame at it was written.
@@ -153,11 +183,6 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
             }
         }
     }
-    if packet.meta.nftrace {
-        let accept = image.chain(base).and_then(|c| c.policy_accept).unwrap_or(true);
-        env.trace(packet, Trace::Policy { chain: base, accept });
-    }
-    Outcome::Policy
 }
 
 /// Runs a rule up to its verdict or the expression that breaks.
@@ -165,11 +190,12 @@ pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &m
 fn run_rule<E: Env>(
     image: &Image,
     rule: &LinkedRule,
+    skip: u32,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
 ) -> Step {
-    for op in image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]) {
+    for op in image.ops.get((rule.first + skip) as usize..rule.end as usize).unwrap_or(&[]) {
         match run_op(op, registers, packet, env) {
             Step::Next | Step::Verdict(LinkedVerdict::Continue) => {}
             Step::Verdict(LinkedVerdict::Break) => return Step::Break,

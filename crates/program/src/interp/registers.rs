@@ -3,10 +3,11 @@
 /// Register bytes. Slots are taken modulo 16 and lengths cut at the end, so no access can go wrong; linking has
 /// made sure that none is.
 #[derive(Clone, Debug)]
-#[repr(align(16))]
-pub(super) struct Registers([u8; 64]);
+#[repr(C, align(16))]
+pub struct Registers([u8; 64]);
 
 impl Registers {
+    /// All zero.
     #[inline(always)]
     pub fn new() -> Self {
         Registers([0; 64])

@@ -1,0 +1,38 @@
+//! What an engine that compiles programs takes from the interpreter: single operations, and the rest of a program from
+//! some point on.
+
+use penstock_packet::Packet;
+
+use super::{Frame, enter, policy, run_from, run_op};
+use crate::Env;
+use crate::image::{ChainIndex, Image, Op, RuleIndex};
+
+pub use super::registers::Registers;
+pub use super::{Outcome, Step};
+
+/// Runs one operation.
+#[inline(always)]
+pub fn execute<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: &mut E) -> Step {
+    run_op(op, registers, packet, env)
+}
+
+/// Runs what is left of a chain from a rule on, without the first `skip` operations of that rule, and the chains it
+/// calls. `None` if the chain comes to its end. Chains that wait for this one are the caller's: with them it may call as
+/// deep as [`JUMP_STACK`](super::JUMP_STACK) chains more.
+pub fn resume<E: Env>(
+    image: &Image,
+    chain: ChainIndex,
+    rule: RuleIndex,
+    skip: u32,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Option<Outcome> {
+    let at = Frame { rule: rule.0, ..enter(image, chain) };
+    run_from(image, at, skip, registers, packet, env)
+}
+
+/// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and the policy.
+pub fn end_of_base<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) -> Outcome {
+    policy(image, base, packet, env)
+}
