@@ -52,6 +52,7 @@ pub mod ipv4;
 pub mod ipv4_options;
 pub mod ipv6;
 pub mod ipv6_ext;
+pub mod jhash;
 pub mod protocol;
 pub mod sctp;
 pub mod tcp;
