@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{completion, nft, run};
+use crate::{bench, completion, nft, run};
 
 /// A command.
 pub struct Command {
@@ -28,7 +28,7 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 3] = [
+pub const COMMANDS: [Command; 4] = [
     Command {
         name: "nft",
         about: "nft(8) on a ruleset in a file or in the process",
@@ -45,6 +45,13 @@ pub const COMMANDS: [Command; 3] = [
         sections: &run::options::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| run::main(args),
+    },
+    Command {
+        name: "bench",
+        about: "measure the packet path in memory",
+        sections: &bench::SECTIONS,
+        operands: Values::OneOf(&bench::NAMES),
+        main: |args| bench::main(args),
     },
     Command {
         name: "completion",
@@ -93,6 +100,11 @@ mod tests {
             ("penstock.8", include_str!("../../../man/penstock.8"), OPTIONS.iter().collect::<Vec<_>>()),
             ("penstock-nft.8", include_str!("../../../man/penstock-nft.8"), COMMANDS[0].options().collect()),
             ("penstock-run.1", include_str!("../../../man/penstock-run.1"), COMMANDS[1].options().collect()),
+            (
+                "penstock-bench.1",
+                include_str!("../../../man/penstock-bench.1"),
+                COMMANDS[2].options().collect(),
+            ),
         ];
         for (page, text, options) in pages {
             let mut expected: Vec<String> = options.into_iter().map(item).collect();

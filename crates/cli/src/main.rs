@@ -1,5 +1,6 @@
 //! The `penstock` command: the packet path of nftables as a program.
 
+mod bench;
 mod commands;
 mod completion;
 mod files;

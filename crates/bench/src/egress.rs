@@ -1,0 +1,17 @@
+//! Egress of a forwarded packet.
+
+use std::rc::Rc;
+
+use crate::Variant;
+use crate::frames::{Frames, flow};
+use crate::router::{Fate, sending};
+
+pub(crate) fn variants() -> Vec<Variant> {
+    let frames = Rc::new(Frames::hot((0..64).map(|n| flow(n, 9))));
+    let variant = |name: &str, rules: &str| {
+        Variant::new(name, frames.len() as u64, sending(rules, &frames, Fate::Sent))
+    };
+    let miss =
+        "table netdev t { chain c { type filter hook egress device wan priority 0; udp dport 10 drop; }; }";
+    vec![variant("none", ""), variant("one-miss", miss).against("none")]
+}

@@ -1,0 +1,83 @@
+//! Frames of 60 bytes in memory, few that stay in the cache or many that do not.
+
+use std::net::Ipv4Addr;
+
+use penstock_wire::build::*;
+
+/// Bytes from one frame to the next where frames are cold: not a power of two, which would put all of them into few
+/// sets of the cache.
+const COLD: usize = 2112;
+/// The same where frames are hot.
+const HOT: usize = 64;
+
+/// Frames at fixed distances in one piece of memory.
+pub(crate) struct Frames {
+    memory: Vec<u8>,
+    places: Vec<(u32, u16)>,
+}
+
+impl Frames {
+    fn spaced(frames: impl Iterator<Item = Vec<u8>>, distance: usize) -> Self {
+        let (mut memory, mut places) = (Vec::new(), Vec::new());
+        for frame in frames {
+            places.push((memory.len() as u32, frame.len() as u16));
+            let room = distance.max(frame.len().next_multiple_of(HOT));
+            memory.extend_from_slice(&frame);
+            memory.resize(places.len() * room, 0);
+        }
+        Frames { memory, places }
+    }
+
+    /// Frames that stay in the cache.
+    pub(crate) fn hot(frames: impl Iterator<Item = Vec<u8>>) -> Self {
+        Self::spaced(frames, HOT)
+    }
+
+    /// Frames far from each other.
+    pub(crate) fn cold(frames: impl Iterator<Item = Vec<u8>>) -> Self {
+        Self::spaced(frames, COLD)
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// So many at a time.
+    pub(crate) fn bursts(&self, burst: usize) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
+        self.places.chunks(burst).map(|places| {
+            places.iter().map(|&(at, len)| {
+                let at = at as usize;
+                self.memory.get(at..at + usize::from(len)).unwrap_or_default()
+            })
+        })
+    }
+}
+
+/// A UDP frame of 60 bytes from the clients' side to the servers'.
+pub(crate) fn udp(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16) -> Vec<u8> {
+    let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
+    let ip = Ipv4::new(Ipv4Addr::from(source), Ipv4Addr::from(destination));
+    (ether / ip / Udp::new(sport, dport) / payload([0; 18])).build()
+}
+
+/// Flow number `n` to one server: 10,000 clients and ports of all kinds.
+pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
+    let [_, _, c, d] = (n % 60_000 + 256).to_be_bytes();
+    udp([198, 18, c, d], 1024 + (n / 60_000 * 97 + n % 97) as u16, [198, 19, 0, 7], dport)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_sixty_bytes_and_flows_differ() {
+        let frames: std::collections::HashSet<_> = (0..200_000).step_by(7).map(|n| flow(n, 9)).collect();
+        assert_eq!(frames.len(), 200_000usize.div_ceil(7));
+        assert!(frames.iter().all(|f| f.len() == 60));
+        let cold = Frames::cold((0..10).map(|n| flow(n, 9)));
+        let all: Vec<&[u8]> = cold.bursts(4).flatten().collect();
+        assert_eq!(all, (0..10).map(|n| flow(n, 9)).collect::<Vec<_>>());
+    }
+}

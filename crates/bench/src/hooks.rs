@@ -1,0 +1,34 @@
+//! What hooks cost: none, empty ones, one chain, three.
+
+use std::rc::Rc;
+
+use crate::Variant;
+use crate::frames::{Frames, flow};
+use crate::router::{Fate, sending};
+
+/// `count` chains at prerouting, each with a rule that does not match; the last rule of all drops.
+fn chains(count: u32) -> String {
+    let mut out = String::from("table ip t {");
+    for n in 0..count {
+        let last = if n + 1 == count { "drop;" } else { "" };
+        out += &format!(
+            "chain c{n} {{ type filter hook prerouting priority {n}; ip saddr 10.0.0.{n} counter accept; \
+             udp dport 1{n} drop; {last} }};"
+        );
+    }
+    out + "}"
+}
+
+pub(crate) fn variants() -> Vec<Variant> {
+    let frames = Rc::new(Frames::hot((0..64).map(|n| flow(n, 9))));
+    let variant = |name: &str, rules: &str, fate| {
+        Variant::new(name, frames.len() as u64, sending(rules, &frames, fate))
+    };
+    let elsewhere = "table ip t { chain c { type filter hook output priority 0; }; }";
+    vec![
+        variant("absent", "", Fate::Sent),
+        variant("empty", elsewhere, Fate::Sent).against("absent"),
+        variant("interpreter-1", &chains(1), Fate::Dropped),
+        variant("interpreter-3", &chains(3), Fate::Dropped),
+    ]
+}

@@ -1,0 +1,70 @@
+//! Benchmarks of the packet path in memory, on one core: `penstock bench`.
+//!
+//! A benchmark is a list of variants. All variants of a benchmark run by turns, round by round, so that what disturbs
+//! the machine disturbs all of them; a variant's figure is the median of its rounds, its ratio the median of the
+//! rates against another variant in the same round.
+//!
+//! Names of benchmarks and variants are fixed: others compare figures by them.
+
+mod compile;
+mod egress;
+mod forward;
+mod frames;
+mod hooks;
+mod ingress;
+pub mod measure;
+pub mod plot;
+pub mod report;
+mod router;
+mod rules;
+mod sets;
+
+pub use measure::{Effort, Figure, Variant};
+
+/// A benchmark.
+pub struct Bench {
+    /// What is typed.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    variants: fn() -> Vec<Variant>,
+}
+
+/// All benchmarks.
+pub const BENCHES: [Bench; 7] = [
+    Bench {
+        name: "ingress",
+        about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
+        variants: ingress::variants,
+    },
+    Bench {
+        name: "sets",
+        about: "each set backend with 1000 elements, against the bitmap",
+        variants: sets::variants,
+    },
+    Bench {
+        name: "rules",
+        about: "linear rules, 10 to 100,000, and ClassBench-style lists",
+        variants: rules::variants,
+    },
+    Bench { name: "hooks", about: "no, empty, one and three chains on a hook", variants: hooks::variants },
+    Bench {
+        name: "egress",
+        about: "egress without a rule and with one that does not match",
+        variants: egress::variants,
+    },
+    Bench { name: "forward", about: "forwarding: plain, stateful, with NAT", variants: forward::variants },
+    Bench { name: "compile", about: "from a commit to effect, and compiling", variants: compile::variants },
+];
+
+impl Bench {
+    /// The benchmark of a name.
+    pub fn find(name: &str) -> Option<&'static Bench> {
+        BENCHES.iter().find(|b| b.name == name)
+    }
+
+    /// Runs it.
+    pub fn run(&self, effort: &Effort) -> Vec<Figure> {
+        measure::by_turns((self.variants)(), effort)
+    }
+}

@@ -1,0 +1,157 @@
+//! Variants by turns, medians, ratios.
+
+use std::time::Duration;
+
+/// One thing to measure.
+pub struct Variant {
+    /// Its name within the benchmark.
+    pub name: String,
+    /// The variant whose rate is 1.
+    pub against: Option<&'static str>,
+    /// Operations of a call of `run`: packets, lookups, or rules compiled.
+    pub operations: u64,
+    /// Does that many operations.
+    pub run: Box<dyn FnMut()>,
+}
+
+impl Variant {
+    /// A variant without comparison.
+    pub fn new(name: impl Into<String>, operations: u64, run: impl FnMut() + 'static) -> Self {
+        Variant { name: name.into(), against: None, operations, run: Box::new(run) }
+    }
+
+    /// Compared with the rate of another variant of the same benchmark.
+    pub fn against(mut self, other: &'static str) -> Self {
+        self.against = Some(other);
+        self
+    }
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds, of which the median counts.
+    pub rounds: usize,
+    /// Least time of a variant in a round, on the processor.
+    pub slice: Duration,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { rounds: 15, slice: Duration::from_millis(20) }
+    }
+}
+
+/// What came out for a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name.
+    pub variant: String,
+    /// Median nanoseconds per operation.
+    pub ns: f64,
+    /// Least nanoseconds per operation.
+    pub least_ns: f64,
+    /// Name of what it is compared with, and the median of its rate divided by that one's.
+    pub ratio: Option<(&'static str, f64)>,
+}
+
+impl Figure {
+    /// Median of millions of operations per second.
+    pub fn mops(&self) -> f64 {
+        1e3 / self.ns
+    }
+}
+
+/// Measures variants by turns.
+pub fn by_turns(mut variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
+    let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); variants.len()];
+    let calls: Vec<u64> = variants.iter_mut().map(|v| calls(v, effort.slice)).collect();
+    for round in 0..effort.rounds {
+        // Every other round goes backwards, so that no variant always follows the same one.
+        let order: Vec<usize> =
+            if round % 2 == 0 { (0..variants.len()).collect() } else { (0..variants.len()).rev().collect() };
+        for i in order {
+            rounds[i].push(time(&mut variants[i], calls[i]));
+        }
+    }
+    let of = |name: &str| variants.iter().position(|v| v.name == name);
+    variants
+        .iter()
+        .zip(&rounds)
+        .map(|(variant, times)| {
+            let ratio = variant.against.and_then(|name| {
+                let base = &rounds[of(name)?];
+                Some((name, median(base.iter().zip(times).map(|(base, own)| base / own).collect())))
+            });
+            Figure {
+                variant: variant.name.clone(),
+                ns: median(times.clone()),
+                least_ns: times.iter().copied().fold(f64::INFINITY, f64::min),
+                ratio,
+            }
+        })
+        .collect()
+}
+
+/// How many calls take at least `slice`.
+fn calls(variant: &mut Variant, slice: Duration) -> u64 {
+    (variant.run)();
+    let mut calls = 1;
+    loop {
+        let ns = time(variant, calls) * (calls * variant.operations) as f64;
+        if ns >= slice.as_nanos() as f64 {
+            return calls;
+        }
+        calls *= 2;
+    }
+}
+
+/// Nanoseconds per operation over so many calls.
+fn time(variant: &mut Variant, calls: u64) -> f64 {
+    let start = cpu_time();
+    for _ in 0..calls {
+        (variant.run)();
+    }
+    (cpu_time() - start).as_nanos() as f64 / (calls * variant.operations) as f64
+}
+
+/// Time that this thread has spent on a processor: what others do there meanwhile does not count.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a timespec that the call fills in; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn a_variant_that_does_less_work_is_compared_with_the_other() {
+        let work = |n: u64| move || (0..n).for_each(|i| _ = std::hint::black_box(i));
+        let effort = Effort { rounds: 3, slice: Duration::from_micros(200) };
+        let variants =
+            vec![Variant::new("all", 1, work(4000)), Variant::new("part", 1, work(40)).against("all")];
+        let figures = by_turns(variants, &effort);
+        assert_eq!(figures.len(), 2);
+        assert_eq!(figures[0].ratio, None);
+        assert!(matches!(figures[1].ratio, Some(("all", ratio)) if ratio > 1.0), "{figures:?}");
+    }
+}

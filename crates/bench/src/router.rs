@@ -1,0 +1,124 @@
+//! A router between two networks, with rules, and what goes through it.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_net::{Link, Network};
+use penstock_packet::{Meta, Packet};
+use penstock_path::{Dataplane, Frame, Settings, Sink};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+
+use crate::frames::Frames;
+
+/// Frames given to the path at once.
+const BURST: usize = 64;
+
+/// Nanoseconds between bursts.
+const STEP: u64 = 1_000;
+
+/// Two networks: clients behind `lan`, servers behind `wan`.
+const NET: &str = "\
+link add wan address 02:00:00:00:00:01 type veth
+link add lan address 02:00:00:00:00:02 type veth
+link set wan up
+link set lan up
+addr add 198.19.0.1/16 dev wan
+addr add 198.18.0.1/16 dev lan
+neigh add 198.19.0.7 lladdr 02:00:00:00:00:b7 dev wan
+neigh add 198.18.0.7 lladdr 02:00:00:00:00:a7 dev lan
+route add 203.0.113.0/24 via 198.19.0.7
+";
+
+/// Takes what comes out, and only counts it.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    sent: u64,
+}
+
+impl Sink for Count {
+    #[inline]
+    fn transmit(&mut self, _device: &Link, frame: &[u8], _meta: &Meta) {
+        self.sent += u64::from(black_box(frame).len() > 14);
+    }
+    fn deliver(&mut self, _device: &Link, _packet: &Packet) {}
+}
+
+/// What happens to all packets of a variant, so that no benchmark measures something else by mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Dropped,
+    Sent,
+}
+
+/// A router with frames for one of its devices.
+pub(crate) struct Router {
+    path: Dataplane,
+    sink: Count,
+    device: u32,
+    time: u64,
+}
+
+/// A ruleset from its text.
+pub(crate) fn ruleset(text: &str) -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    let outcome = Session::new(Options::default(), &NoFiles, &NoNames).run(
+        Origin::CommandLine,
+        text.to_owned(),
+        &mut ruleset,
+        0,
+    );
+    assert!(outcome.ok, "{}", outcome.stderr);
+    ruleset
+}
+
+impl Router {
+    /// A router with rules; frames come in by `lan`.
+    pub(crate) fn new(rules: &str) -> Self {
+        Self::of(&ruleset(rules))
+    }
+
+    /// A router with a ruleset.
+    pub(crate) fn of(ruleset: &Ruleset) -> Self {
+        let net = Network::from_batch("net.ip", NET).expect("a network");
+        let device = net.link_by_name("lan").expect("a device").index;
+        let mut path = Dataplane::new(Arc::new(net), Settings::default());
+        path.set_rules(Arc::new(Linked::new(&ruleset.generation()).expect("rules that run")));
+        Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000 }
+    }
+
+    /// Sends all frames once.
+    pub(crate) fn send(&mut self, frames: &Frames) {
+        for burst in frames.bursts(BURST) {
+            self.time += STEP;
+            let (device, time) = (self.device, self.time);
+            self.path.receive(burst.map(|bytes| Frame { device, bytes, time }), &mut self.sink);
+        }
+    }
+
+    /// Sends all frames once and looks what became of them.
+    pub(crate) fn check(&mut self, frames: &Frames, fate: Fate) {
+        let (sent, dropped) = (self.sink.sent, self.path.counters().dropped());
+        self.send(frames);
+        let (sent, dropped) = (self.sink.sent - sent, self.path.counters().dropped() - dropped);
+        let all = frames.len() as u64;
+        let expected = match fate {
+            Fate::Dropped => (0, all),
+            Fate::Sent => (all, 0),
+        };
+        assert_eq!((sent, dropped), expected, "sent and dropped of {all}");
+    }
+}
+
+/// A router and frames as something to measure.
+pub(crate) fn sending(rules: &str, frames: &Rc<Frames>, fate: Fate) -> impl FnMut() + use<> {
+    let router = RefCell::new(Router::new(rules));
+    router.borrow_mut().check(frames, fate);
+    let frames = frames.clone();
+    move || router.borrow_mut().send(&frames)
+}

@@ -1,0 +1,158 @@
+//! `penstock bench`: how fast the packet path is on this machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lexopt::Arg::{Long, Short, Value};
+use penstock_bench::{BENCHES, Bench, Effort, plot, report};
+
+use crate::options::{Opt, Values, flag, long};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
+
+/// What can be measured.
+pub const NAMES: [&str; BENCHES.len()] = {
+    let mut names = [""; BENCHES.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = BENCHES[i].name;
+        i += 1;
+    }
+    names
+};
+
+const OPTIONS: [Opt; 5] = [
+    flag('j', "json", "print JSON lines instead of a table"),
+    long("plot", "also write a bar chart of each benchmark to DIR/NAME.svg")
+        .takes("DIR", Values::Directories),
+    long("rounds", "rounds of which the median counts (default: 15)").takes("N", Values::Any),
+    long("slice", "least milliseconds of a variant in a round (default: 20)").takes("MS", Values::Any),
+    flag('h', "help", "this text"),
+];
+
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock bench [OPTIONS] NAME...\n\n\
+         Measures the packet path in memory, on one core, with frames of 60 bytes. The variants of a\n\
+         benchmark run by turns.\n\nBenchmarks:\n",
+    );
+    for bench in &BENCHES {
+        out.push_str(&format!("  {:<10} {}\n", bench.name, bench.about));
+    }
+    out.push_str("\nOptions:\n");
+    for option in &OPTIONS {
+        let mut left = option.names().collect::<Vec<_>>().join(", ");
+        if let Some(argument) = option.argument {
+            left = format!("{left} {}", argument.name);
+        }
+        out.push_str(&format!("  {left:<14}  {}\n", option.help));
+    }
+    out
+}
+
+/// What the command line asks for.
+struct Options {
+    benches: Vec<&'static Bench>,
+    effort: Effort,
+    json: bool,
+    plot: Option<PathBuf>,
+}
+
+/// `None` for help. The error is a sentence for the user.
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut options = Options { benches: Vec::new(), effort: Effort::default(), json: false, plot: None };
+    let sentence = |e: lexopt::Error| e.to_string();
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Short('j') | Long("json") => options.json = true,
+            Long("rounds") => options.effort.rounds = number(&mut parser, "--rounds")? as usize,
+            Long("slice") => options.effort.slice = Duration::from_millis(number(&mut parser, "--slice")?),
+            Long("plot") => options.plot = Some(parser.value().map_err(sentence)?.into()),
+            Short('h') | Long("help") => return Ok(None),
+            Value(name) => match name.to_str().and_then(Bench::find) {
+                Some(bench) => options.benches.push(bench),
+                None => return Err(format!("there is no benchmark `{}`", name.display())),
+            },
+            other => return Err(sentence(other.unexpected())),
+        }
+    }
+    if options.benches.is_empty() {
+        return Err("which benchmark?".into());
+    }
+    Ok(Some(options))
+}
+
+fn number(parser: &mut lexopt::Parser, option: &str) -> Result<u64, String> {
+    let value = parser.value().map_err(|e| e.to_string())?;
+    let number = value.to_str().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| format!("{option} takes a number from 1 on, not `{}`", value.display()))
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprint!("penstock bench: {message}\n\n{}", usage());
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(directory) = &options.plot
+        && let Err(e) = std::fs::create_dir_all(directory)
+    {
+        eprintln!("Error: {}: {e}", directory.display());
+        return ExitCode::FAILURE;
+    }
+    for (i, bench) in options.benches.iter().enumerate() {
+        let figures = bench.run(&options.effort);
+        if options.json {
+            print!("{}", report::json_lines(bench.name, &figures));
+        } else {
+            print!("{}{}", if i > 0 { "\n" } else { "" }, report::table(bench.name, &figures));
+        }
+        if let Some(directory) = &options.plot {
+            let file = directory.join(format!("{}.svg", bench.name));
+            if let Err(e) = std::fs::write(&file, plot::svg(bench.name, &figures)) {
+                eprintln!("Error: {}: {e}", file.display());
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_command_lines_are_refused_in_words() {
+        for (line, message) in [
+            ("", "which benchmark?"),
+            ("speed", "there is no benchmark `speed`"),
+            ("ingress --rounds none", "--rounds takes a number from 1 on, not `none`"),
+            ("ingress --slice 0", "--slice takes a number from 1 on, not `0`"),
+            ("-q", "invalid option '-q'"),
+        ] {
+            let args = line.split_whitespace().map(OsString::from);
+            assert_eq!(parse(args).err().as_deref(), Some(message), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_benchmark_runs() {
+        let effort = Effort { rounds: 1, slice: Duration::ZERO };
+        for bench in &BENCHES {
+            let figures = bench.run(&effort);
+            assert!(!figures.is_empty() && figures.iter().all(|f| f.ns > 0.0), "{}", bench.name);
+        }
+    }
+}
