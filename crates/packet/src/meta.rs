@@ -140,6 +140,8 @@ pub struct Meta {
     pub secmark: u32,
     /// Connection.
     pub ct: Ct,
+    /// Number of what the path knows about the fragments that the packet was put together from, 0 for none; opaque here.
+    pub reassembled: u32,
     /// Index of the route in the path's table, once routing has decided; opaque here.
     pub route: Option<u32>,
 }

@@ -133,12 +133,18 @@ impl<S: Sink> Worker<'_, S> {
         /// Packets of a host that answer each other end here.
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
-            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
+            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return self.frame_done() };
             self.pass_up(&mut packet, to);
             self.state.spare.push(packet);
         }
         while let Some((packet, _)) = self.state.backlog.pop_front() {
             self.drop(DropReason::Recursion, &packet);
         }
+        self.frame_done();
+    }
+
+    /// Lets go of what is known about packets that are no more.
+    fn frame_done(&mut self) {
+        self.state.reassembled.clear();
     }
 }

@@ -1,4 +1,9 @@
-//! Hook lists: which base chains see a packet at a hook, in which order.
+//! Hook lists: which base chains and stages see a packet at a hook, in which order.
+//!
+//! Beside base chains a list holds what the kernel registers at fixed priorities when rules need it
+//! ([`penstock_ruleset::Needs`]): defragmentation, connection tracking, NAT. A list is run by [`Worker::run_list`](crate::worker::Worker::run_list).
+
+use std::cmp::Reverse;
 
 use penstock_net::Network;
 use penstock_program::Hook;
@@ -6,6 +11,7 @@ use penstock_program::image::ChainIndex;
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_ruleset::model::{BaseChain, ChainType};
+use penstock_ruleset::needs::PerFamily;
 
 /// Protocol families that have lists of their own. Chains of `inet` tables are in both IP lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +28,28 @@ pub(crate) struct Entry {
     pub(crate) chain: ChainIndex,
     pub(crate) family: Family,
     pub(crate) kind: ChainType,
+}
+
+/// What a packet passes in a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    /// A base chain.
+    Chain(Entry),
+    /// Fragments become whole packets (`ipv4_conntrack_defrag()`, `ipv6_defrag()`).
+    Defrag,
+}
+
+/// `NF_IP_PRI_CONNTRACK_DEFRAG`.
+const DEFRAG: i32 = -400;
+
+/// A stage before its list is in order.
+#[derive(Clone, Copy, Debug)]
+struct Registered {
     priority: i32,
-    registered: u64,
+    /// With equal priority, what was registered later runs first. Stages count as registered after all chains: rules that
+    /// need them come after the chains of their ruleset.
+    order: Reverse<u64>,
+    stage: Stage,
 }
 
 /// Number of lists that belong to no device: three families with the five hooks from prerouting to postrouting.
@@ -31,15 +57,15 @@ const LISTS: usize = 15;
 const INGRESS: u32 = 15;
 const EGRESS: u32 = 16;
 
-/// All lists of a generation. A list without chains costs the test of one bit.
+/// All lists of a generation. An empty list costs the test of one bit.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
-    lists: [Vec<Entry>; LISTS],
+    lists: [Vec<Stage>; LISTS],
     /// By index of the device.
-    ingress: Vec<Vec<Entry>>,
-    egress: Vec<Vec<Entry>>,
+    ingress: Vec<Vec<Stage>>,
+    egress: Vec<Vec<Stage>>,
 }
 
 fn slot(protocol: Protocol, hook: Hook) -> Option<usize> {
@@ -62,47 +88,30 @@ fn names(pattern: &str, device: &str) -> bool {
     }
 }
 
-impl Hooks {
-    /// The lists of a linked generation. Chains for devices that do not exist are in no list; bridge chains see no
-    /// packets, since there are no bridges.
-    pub(crate) fn new(net: &Network, linked: &Linked) -> Self {
-        let devices = net.last_index() as usize + 1;
-        let mut hooks = Hooks {
-            ingress: vec![Vec::new(); devices],
-            egress: vec![Vec::new(); devices],
-            ..Hooks::default()
-        };
-        for LinkedBase { chain, family, base } in &linked.bases {
-            let (kind, priority, registered) = (base.kind, base.priority, base.registered);
-            hooks.register(
-                net,
-                *family,
-                base,
-                Entry { chain: *chain, family: *family, kind, priority, registered },
-            );
-        }
-        let order =
-            |list: &mut Vec<Entry>| list.sort_by_key(|e| (e.priority, std::cmp::Reverse(e.registered)));
-        hooks.lists.iter_mut().chain(&mut hooks.ingress).chain(&mut hooks.egress).for_each(order);
-        hooks
-    }
+/// The lists in the making.
+#[derive(Default)]
+struct Registry {
+    lists: [Vec<Registered>; LISTS],
+    ingress: Vec<Vec<Registered>>,
+    egress: Vec<Vec<Registered>>,
+}
 
-    fn register(&mut self, net: &Network, family: Family, base: &BaseChain, entry: Entry) {
-        if family == Family::Bridge {
-            return;
-        }
+impl Registry {
+    /// Chains for devices that do not exist are in no list; bridge chains see no packets, since there are no bridges.
+    fn chain(&mut self, net: &Network, family: Family, chain: ChainIndex, base: &BaseChain) {
+        let stage = Stage::Chain(Entry { chain, family, kind: base.kind });
+        let entry = Registered { priority: base.priority, order: Reverse(base.registered), stage };
         let per_device = match base.hook {
-            Hook::Ingress => Some((&mut self.ingress, INGRESS)),
-            Hook::Egress => Some((&mut self.egress, EGRESS)),
+            Hook::Ingress => Some(&mut self.ingress),
+            Hook::Egress => Some(&mut self.egress),
             _ => None,
         };
-        if let Some((lists, bit)) = per_device {
+        if let Some(lists) = per_device.filter(|_| family != Family::Bridge) {
             for link in net.links() {
                 if base.devices.iter().any(|d| names(d, &link.name))
                     && let Some(list) = lists.get_mut(link.index as usize)
                 {
                     list.push(entry);
-                    self.used |= 1 << bit;
                 }
             }
             return;
@@ -117,32 +126,78 @@ impl Hooks {
         for &protocol in protocols {
             if let Some(slot) = slot(protocol, base.hook) {
                 self.lists[slot].push(entry);
-                self.used |= 1 << slot;
             }
         }
     }
 
-    /// The chains at an IP or ARP hook.
+    fn stage(&mut self, families: PerFamily, stage: Stage, places: &[(Hook, i32)]) {
+        let protocols = [(families.ip, Protocol::Ip), (families.ip6, Protocol::Ip6)];
+        for (_, protocol) in protocols.into_iter().filter(|(needed, _)| *needed) {
+            for &(hook, priority) in places {
+                if let Some(slot) = slot(protocol, hook) {
+                    self.lists[slot].push(Registered { priority, order: Reverse(u64::MAX), stage });
+                }
+            }
+        }
+    }
+}
+
+/// A list in the order in which packets pass it.
+fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
+    list.sort_by_key(|r| (r.priority, r.order));
+    list.into_iter().map(|r| r.stage).collect()
+}
+
+impl Hooks {
+    /// The lists of a linked generation.
+    pub(crate) fn new(net: &Network, linked: &Linked) -> Self {
+        let devices = net.last_index() as usize + 1;
+        let mut registry = Registry {
+            ingress: vec![Vec::new(); devices],
+            egress: vec![Vec::new(); devices],
+            ..Registry::default()
+        };
+        for LinkedBase { chain, family, base } in &linked.bases {
+            registry.chain(net, *family, *chain, base);
+        }
+        let needs = &linked.needs;
+        registry.stage(needs.defrag, Stage::Defrag, &[(Hook::Prerouting, DEFRAG), (Hook::Output, DEFRAG)]);
+
+        let mut used = 0;
+        for (slot, list) in registry.lists.iter().enumerate() {
+            used |= u32::from(!list.is_empty()) << slot;
+        }
+        used |= u32::from(registry.ingress.iter().any(|l| !l.is_empty())) << INGRESS;
+        used |= u32::from(registry.egress.iter().any(|l| !l.is_empty())) << EGRESS;
+        Hooks {
+            used,
+            lists: registry.lists.map(ordered),
+            ingress: registry.ingress.into_iter().map(ordered).collect(),
+            egress: registry.egress.into_iter().map(ordered).collect(),
+        }
+    }
+
+    /// What packets pass at an IP or ARP hook.
     #[inline]
-    pub(crate) fn list(&self, protocol: Protocol, hook: Hook) -> &[Entry] {
+    pub(crate) fn list(&self, protocol: Protocol, hook: Hook) -> &[Stage] {
         match slot(protocol, hook) {
             Some(slot) if self.used & 1 << slot != 0 => &self.lists[slot],
             _ => &[],
         }
     }
 
-    /// The chains at ingress of a device.
+    /// What frames pass at ingress of a device.
     #[inline]
-    pub(crate) fn ingress(&self, device: u32) -> &[Entry] {
+    pub(crate) fn ingress(&self, device: u32) -> &[Stage] {
         if self.used & 1 << INGRESS == 0 {
             return &[];
         }
         self.ingress.get(device as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The chains at egress of a device.
+    /// What frames pass at egress of a device.
     #[inline]
-    pub(crate) fn egress(&self, device: u32) -> &[Entry] {
+    pub(crate) fn egress(&self, device: u32) -> &[Stage] {
         if self.used & 1 << EGRESS == 0 {
             return &[];
         }

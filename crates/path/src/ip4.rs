@@ -11,6 +11,7 @@ use penstock_wire::{icmp, ipv4_options, protocol};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
+use crate::reassembly::User;
 use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker, ip4};
@@ -74,7 +75,7 @@ const fn is_multicast(address: u32) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, mut known: Option<Destination>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -84,7 +85,7 @@ impl<S: Sink> Worker<'_, S> {
             Err(InputError::Checksum) => return self.drop(DropReason::Ip4Checksum, packet),
             Err(InputError::Truncated) => return self.drop(DropReason::Ip4Truncated, packet),
         }
-        if !self.hook(Protocol::Ip, Hook::Prerouting, packet, known.as_ref()) {
+        if !self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, &mut known) {
             return;
         }
         let to = match known {
@@ -306,7 +307,7 @@ impl<S: Sink> Worker<'_, S> {
     /// To this host (`ip_local_deliver()`): whole again, then `input`.
     fn ip4_deliver(&mut self, packet: &mut Packet, to: &Destination) {
         let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
-        if fragment && !self.ip4_reassemble(packet, to) {
+        if fragment && !self.ip4_reassemble(packet, User::Host) {
             return;
         }
         if self.hook(Protocol::Ip, Hook::Input, packet, Some(to)) {
@@ -327,7 +328,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
-        if df && packet.network().len() > mtu {
+        if df && self.ip4_too_big(packet, mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
             self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
             return self.drop(DropReason::TooBig, packet);

@@ -33,7 +33,7 @@ pub(crate) fn is_link_local(address: u128) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, mut known: Option<Destination>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
-        if !self.hook(Protocol::Ip6, Hook::Prerouting, packet, known.as_ref()) {
+        if !self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, &mut known) {
             return;
         }
         let to = match known {
@@ -235,7 +235,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         self.state.counters.forwarded += 1;
         let mtu = self.mtu6(to);
-        if packet.network().len() > mtu {
+        if self.ip6_too_big(packet, mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.drop(DropReason::TooBig, packet);
         }

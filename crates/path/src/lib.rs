@@ -62,6 +62,7 @@
 
 mod copies;
 mod dataplane;
+mod defragment;
 mod hooks;
 mod icmp4;
 mod icmp6;
@@ -69,9 +70,11 @@ mod ip4;
 mod ip6;
 mod limit;
 mod output;
+mod pipeline;
 mod reason;
 mod reassembly;
 mod receive;
+mod refragment;
 mod reject;
 mod rules;
 mod settings;

@@ -1,22 +1,20 @@
-//! What leaves: the host's own packets through `output`, everything through `postrouting`, fragments
-//! (`ip_local_out()`, `ip_output()`, `ip6_output()`).
+//! What leaves: the host's own packets through `output`, everything through `postrouting` (`ip_local_out()`,
+//! `ip_output()`, `ip6_output()`).
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, RouteType};
 use penstock_packet::{Packet, PacketType};
-use penstock_program::{Context, Hook};
-use penstock_ruleset::model::ChainType;
-use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, ipv6_ext};
+use penstock_program::Hook;
+use penstock_wire::{ethernet, ipv4, ipv6};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
-use crate::rules::End;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 use crate::{ip4, ip6};
 
 /// What a `type route` chain looks at: if it changes, the packet is routed again (`nft_chain_route.c`).
 #[derive(PartialEq)]
-struct RouteKey {
+pub(crate) struct RouteKey {
     saddr: u128,
     daddr: u128,
     /// TOS; hop limit and flow label for IPv6.
@@ -24,7 +22,7 @@ struct RouteKey {
     mark: u32,
 }
 
-fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey> {
+pub(crate) fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey> {
     let mark = packet.meta.mark;
     match protocol {
         Protocol::Ip => {
@@ -124,7 +122,6 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A packet of the host's own: `output`, perhaps another route, then out.
     pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, to: Destination) {
-        let mut to = to;
         packet.meta.iif = 0;
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
@@ -132,10 +129,11 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.route = Some(to.oif);
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.nftrace |= self.state.trace_all;
-        match self.output_hook(protocol, packet, to) {
-            Some(found) => to = found,
-            None => return,
+        let mut found = Some(to);
+        if !self.hook_before_route(protocol, Hook::Output, packet, &mut found) {
+            return;
         }
+        let Some(to) = found else { return self.drop(DropReason::NoRoute, packet) };
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -144,41 +142,6 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Ip6 => self.ip6_output(packet, &to, false),
             Protocol::Arp => {}
         }
-    }
-
-    /// Runs `output`. After each `type route` chain that changed what routing depends on, the packet is routed again; the
-    /// chains behind it still see the first device (`nft_chain_route.c`). `None` if the packet is no more.
-    fn output_hook(
-        &mut self,
-        protocol: Protocol,
-        packet: &mut Packet,
-        to: Destination,
-    ) -> Option<Destination> {
-        let hooks = self.hooks;
-        let list = hooks.list(protocol, Hook::Output);
-        if list.iter().all(|e| e.kind != ChainType::Route) {
-            return self.hook(protocol, Hook::Output, packet, Some(&to)).then_some(to);
-        }
-        let mut to = to;
-        let nfproto = if protocol == Protocol::Ip { 2 } else { 10 };
-        packet.find_transport();
-        for entry in list {
-            let before = if entry.kind == ChainType::Route { route_key(protocol, packet) } else { None };
-            let context = Context { nfproto, hook: Hook::Output };
-            if self.chains(std::slice::from_ref(entry), context, packet, Some(&to)) != End::Accept {
-                return None;
-            }
-            if before.is_some() && before != route_key(protocol, packet) {
-                match self.route_again(protocol, packet) {
-                    Some(new) => to = new,
-                    None => {
-                        self.drop(DropReason::NoRoute, packet);
-                        return None;
-                    }
-                }
-            }
-        }
-        Some(to)
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
@@ -204,7 +167,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `ip_output()`: postrouting, fragments, neighbour.
+    /// `ip_output()`: postrouting, then out.
     pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination) {
         packet.meta.oif = to.oif;
         let many = matches!(to.kind, RouteType::Broadcast | RouteType::Multicast);
@@ -218,59 +181,7 @@ impl<S: Sink> Worker<'_, S> {
         if !self.hook(Protocol::Ip, Hook::Postrouting, packet, Some(to)) {
             return;
         }
-        let mtu = self.mtu(to);
-        if packet.network().len() <= mtu {
-            self.send_to_neighbour(Protocol::Ip, packet, to);
-            return;
-        }
-        let df = ipv4::Header::new(packet.network()).is_none_or(|h| h.df());
-        if df {
-            let code = icmp::unreachable::FRAG_NEEDED;
-            let forwarded = packet.meta.iif != 0;
-            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, forwarded);
-            return self.drop(DropReason::TooBig, packet);
-        }
-        let mut pieces = self.bytes();
-        let mut scratch = self.bytes();
-        let mut lengths = self.bytes();
-        let whole = ipv4::fragment(packet.network(), mtu, &mut scratch, |piece| {
-            pieces.extend_from_slice(piece);
-            lengths.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
-        });
-        self.give_back(scratch);
-        if whole {
-            self.send_pieces(Protocol::Ip, packet, to, &pieces, &lengths);
-        } else {
-            self.drop(DropReason::TooBig, packet);
-        }
-        self.give_back(pieces);
-        self.give_back(lengths);
-    }
-
-    /// Sends what a packet was cut into, with the packet's metadata, up to the first piece that egress drops. `lengths` are native 16-bit numbers.
-    fn send_pieces(
-        &mut self,
-        protocol: Protocol,
-        packet: &Packet,
-        to: &Destination,
-        pieces: &[u8],
-        lengths: &[u8],
-    ) {
-        let mut at = 0;
-        for len in lengths.chunks_exact(2) {
-            let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));
-            let Some(piece) = pieces.get(at..at + len) else { return };
-            at += len;
-            let mut taken = false;
-            self.nested(packet.meta.time, |worker, fragment| {
-                fragment.load_network(piece);
-                fragment.meta = packet.meta.clone();
-                taken = worker.send_to_neighbour(protocol, fragment, to);
-            });
-            if !taken {
-                return;
-            }
-        }
+        self.ip4_finish_output(packet, to);
     }
 
     /// The host's own broadcasts and groups come back to it on the device that they leave by (`ip_mc_output()`,
@@ -316,31 +227,7 @@ impl<S: Sink> Worker<'_, S> {
                 return self.drop(DropReason::Scope, packet);
             }
         }
-        let mtu = self.mtu6(to);
-        if packet.network().len() <= mtu {
-            self.send_to_neighbour(Protocol::Ip6, packet, to);
-            return;
-        }
-        if forwarded {
-            self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
-            return self.drop(DropReason::TooBig, packet);
-        }
-        let id = self.state.random.u32(1..);
-        let mut pieces = self.bytes();
-        let mut scratch = self.bytes();
-        let mut lengths = self.bytes();
-        let whole = ipv6_ext::fragment(packet.network(), mtu, id, &mut scratch, |piece| {
-            pieces.extend_from_slice(piece);
-            lengths.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
-        });
-        self.give_back(scratch);
-        if whole {
-            self.send_pieces(Protocol::Ip6, packet, to, &pieces, &lengths);
-        } else {
-            self.drop(DropReason::TooBig, packet);
-        }
-        self.give_back(pieces);
-        self.give_back(lengths);
+        self.ip6_finish_output(packet, to, forwarded);
     }
 
     /// The MTU towards an IPv6 destination; never below what IPv6 asks for.

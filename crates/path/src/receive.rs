@@ -45,7 +45,7 @@ impl<S: Sink> Worker<'_, S> {
             if !list.is_empty() {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Ingress };
-                if self.chains(list, context, packet, None) != End::Accept {
+                if self.run_list(list, context, packet, &mut None) != End::Accept {
                     return;
                 }
             }

@@ -27,10 +27,13 @@ pub struct Settings {
     pub ttl: u8,
     /// `net.ipv4.ipfrag_time`.
     pub fragment_time: u64,
-    /// `net.ipv6.ip6frag_time`.
+    /// `net.ipv6.ip6frag_time` and `net.netfilter.nf_conntrack_frag6_timeout`.
     pub fragment6_time: u64,
-    /// `net.ipv4.ipfrag_high_thresh` and `net.ipv6.ip6frag_high_thresh`: bytes of waiting fragments per family.
+    /// `net.ipv4.ipfrag_high_thresh`, `net.ipv6.ip6frag_high_thresh`, `net.netfilter.nf_conntrack_frag6_high_thresh`:
+    /// bytes of waiting fragments in each of the three places.
     pub fragment_memory: usize,
+    /// `net.ipv4.ipfrag_max_dist`: fragments of one source that may come between two of one packet; 0 for any number.
+    pub fragment_distance: u32,
     /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack: extension headers
     /// are checked and answered, fragments put together. Without it they are delivered as they are after `input`, since
     /// whoever takes them does that.
@@ -54,6 +57,7 @@ impl Default for Settings {
             fragment_time: 30 * SECOND,
             fragment6_time: 60 * SECOND,
             fragment_memory: 4 << 20,
+            fragment_distance: 64,
             host_extensions: false,
             fwmark_reflect: false,
         }

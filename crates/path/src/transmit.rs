@@ -117,7 +117,7 @@ impl<S: Sink> Worker<'_, S> {
             if !list.is_empty() {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Egress };
-                match self.chains(list, context, packet, None) {
+                match self.run_list(list, context, packet, &mut None) {
                     End::Accept => {}
                     End::Taken => return true,
                     End::Dropped => return false,

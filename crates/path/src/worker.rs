@@ -1,18 +1,18 @@
-//! One worker at one packet: what it holds on to, running the chains of a hook, and ending packets.
+//! One worker at one packet: what it holds on to, and ending packets.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use penstock_net::{Link, Network, RouteType};
 use penstock_packet::Packet;
+use penstock_program::Image;
 use penstock_program::env::Interface;
-use penstock_program::{Context, Hook, Image};
 
-use crate::hooks::{Entry, Hooks, Protocol};
+use crate::hooks::Hooks;
 use crate::limit::Limits;
 use crate::reason::{Counters, Drop, DropReason, Place};
-use crate::reassembly::{Fragments4, Fragments6};
-use crate::rules::{self, End, Site};
+use crate::reassembly::{Fragments, Key4, Key6};
+use crate::refragment::ReassembledTable;
 use crate::settings::Settings;
 use crate::sink::Sink;
 
@@ -56,8 +56,14 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     pub(crate) limits: Limits,
     pub(crate) limits6: Limits,
-    pub(crate) fragments4: Fragments4,
-    pub(crate) fragments6: Fragments6,
+    /// Of the host and of connection tracking, which share one limit.
+    pub(crate) fragments4: Fragments<Key4>,
+    /// Of the host.
+    pub(crate) fragments6: Fragments<Key6>,
+    /// Of connection tracking, with a limit of its own.
+    pub(crate) conntrack6: Fragments<Key6>,
+    /// How packets of this burst were cut that were put together before routing.
+    pub(crate) reassembled: ReassembledTable,
     /// Packets on the loopback device, which are received after what is being done now.
     pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
     /// Buffers not in use.
@@ -89,8 +95,10 @@ impl State {
             counters: Counters::default(),
             limits: Limits::default(),
             limits6: Limits::default(),
-            fragments4: Fragments4::default(),
-            fragments6: Fragments6::default(),
+            fragments4: Fragments::default(),
+            fragments6: Fragments::default(),
+            conntrack6: Fragments::default(),
+            reassembled: ReassembledTable::default(),
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),
@@ -150,59 +158,6 @@ impl<'a, S: Sink> Worker<'a, S> {
         let Some(link) = self.net.link(packet.meta.iif) else { return };
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);
-    }
-
-    /// Runs an IP or ARP hook. `false` if the packet is no more: it was dropped, or a rule took it.
-    #[inline]
-    pub(crate) fn hook(
-        &mut self,
-        protocol: Protocol,
-        hook: Hook,
-        packet: &mut Packet,
-        destination: Option<&Destination>,
-    ) -> bool {
-        let hooks = self.hooks;
-        let list = hooks.list(protocol, hook);
-        if list.is_empty() {
-            return true;
-        }
-        packet.find_transport();
-        let nfproto = match protocol {
-            Protocol::Ip => 2,
-            Protocol::Ip6 => 10,
-            Protocol::Arp => 3,
-        };
-        self.chains(list, Context { nfproto, hook }, packet, destination) == End::Accept
-    }
-
-    /// Runs chains one after the other until one does not accept.
-    pub(crate) fn chains(
-        &mut self,
-        list: &[Entry],
-        context: Context,
-        packet: &mut Packet,
-        destination: Option<&Destination>,
-    ) -> End {
-        for entry in list {
-            let context = match (entry.family, context.hook, packet.meta.protocol) {
-                // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
-                (penstock_ruleset::Family::Inet, Hook::Ingress, 0x0800) => Context { nfproto: 2, ..context },
-                (penstock_ruleset::Family::Inet, Hook::Ingress, 0x86dd) => Context { nfproto: 10, ..context },
-                (penstock_ruleset::Family::Inet, Hook::Ingress, _) => continue,
-                _ => context,
-            };
-            if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
-                let four = context.nfproto == 2;
-                self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
-                return End::Dropped;
-            }
-            let site = Site { entry, context, destination };
-            match rules::run(self, &site, packet) {
-                End::Accept => {}
-                end => return end,
-            }
-        }
-        End::Accept
     }
 
     /// Runs `f` with a buffer for another packet, unless packets already bring about packets too deeply.

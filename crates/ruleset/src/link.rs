@@ -14,6 +14,7 @@ use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_sta
 use penstock_program::{Data, State};
 
 use crate::model::*;
+use crate::needs::Needs;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
 const GC_INTERVAL: u64 = 1_000;
@@ -27,6 +28,8 @@ pub struct Linked {
     pub image: Image,
     /// Its base chains, in order of tables and chains.
     pub bases: Vec<LinkedBase>,
+    /// What its rules need of the path beside its base chains.
+    pub needs: Needs,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
@@ -111,7 +114,8 @@ impl Linked {
 
     /// Links the generation that follows this one; sets that did not change are taken over.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
-        let mut linked = Linked { generation: generation.id, ..Linked::default() };
+        let mut linked =
+            Linked { generation: generation.id, needs: Needs::new(generation), ..Linked::default() };
         for table in generation.tables.iter().filter(|t| !t.dormant) {
             link_table(table, self, &mut linked)?;
         }

@@ -269,7 +269,7 @@ pub fn fragments(frame: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
     let mut scratch = Vec::new();
     let emit = |f: &[u8]| out.push([head, f].concat());
     match ethertype {
-        ethernet::IPV4 => ipv4::fragment(rest, mtu, &mut scratch, emit),
+        ethernet::IPV4 => ipv4::fragment(rest, mtu, false, &mut scratch, emit),
         ethernet::IPV6 => ipv6_ext::fragment(rest, mtu, id, &mut scratch, emit),
         _ => false,
     };

@@ -379,25 +379,43 @@ impl Repr {
 /// Cuts a packet into fragments that fit `mtu`, as `ip_do_fragment()` does on a linear buffer: the header is
 /// copied, options that are not to be copied become no-operations after the first fragment, data is cut at
 /// multiples of eight, a packet that is itself a fragment keeps its offset and its more-fragments bit, DF is
-/// cleared. Each fragment is handed to `emit`, built in `scratch`.
+/// cleared unless `df`. Each fragment is handed to `emit`, built in `scratch`.
 ///
 /// The packet has passed [`check_input`] and has no more bytes than its total length; `packet` that is not such
 /// or an `mtu` without room for eight bytes of data emits nothing and gives `false`.
-pub fn fragment(packet: &[u8], mtu: usize, scratch: &mut Vec<u8>, mut emit: impl FnMut(&[u8])) -> bool {
+pub fn fragment(packet: &[u8], mtu: usize, df: bool, scratch: &mut Vec<u8>, emit: impl FnMut(&[u8])) -> bool {
+    let Some(room) = Header::new(packet).and_then(|h| mtu.checked_sub(h.header_len())) else { return false };
+    if room < 8 {
+        return false;
+    }
+    // The last piece may fill the MTU beyond a multiple of eight.
+    cut(packet, |left| if left <= room { left } else { room & !7 }, df, scratch, emit)
+}
+
+/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes of data are left: at most that many,
+/// and a multiple of eight unless it is all. Otherwise it gives `false` where that happens.
+pub fn cut(
+    packet: &[u8],
+    mut size: impl FnMut(usize) -> usize,
+    df: bool,
+    scratch: &mut Vec<u8>,
+    mut emit: impl FnMut(&[u8]),
+) -> bool {
     let Some(h) = Header::new(packet) else { return false };
     let header_len = h.header_len();
-    if header_len < LEN || packet.len() < header_len || mtu < header_len + 8 {
+    if header_len < LEN || packet.len() < header_len {
         return false;
     }
     let (header, data) = packet.split_at(header_len);
-    let room = (mtu - header_len) & !7;
     let first_offset = h.fragment_offset();
     let not_last = h.mf();
     let mut done = 0;
     while done < data.len() {
         let left = data.len() - done;
-        // The last piece may fill the MTU beyond a multiple of eight.
-        let len = if left <= mtu - header_len { left } else { room };
+        let len = size(left);
+        if len == 0 || len > left || (len < left && !len.is_multiple_of(8)) {
+            return false;
+        }
         let more = not_last || len < left;
         scratch.clear();
         scratch.extend_from_slice(header);
@@ -409,7 +427,7 @@ pub fn fragment(packet: &[u8], mtu: usize, scratch: &mut Vec<u8>, mut emit: impl
         }
         out.set_total_len((header_len + len) as u16);
         let offset = first_offset.wrapping_add((done / 8) as u16) & OFFSET_MASK;
-        out.set_frag(offset | if more { MF } else { 0 });
+        out.set_frag(offset | if more { MF } else { 0 } | if df { DF } else { 0 });
         out.fill_checksum();
         emit(scratch);
         done += len;
@@ -512,7 +530,7 @@ mod tests {
             (136, &[100]),
         ] {
             let (mut got, mut lens, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-            assert!(fragment(&whole, mtu, &mut scratch, |f| {
+            assert!(fragment(&whole, mtu, false, &mut scratch, |f| {
                 assert_eq!(check_input(f), Ok(f.len()));
                 let h = Header::new(f).unwrap();
                 assert!(f.len() <= mtu);
@@ -530,7 +548,7 @@ mod tests {
             }
             assert_eq!(lens, sizes);
         }
-        assert!(!fragment(&whole, 43, &mut Vec::new(), |_| panic!()));
+        assert!(!fragment(&whole, 43, false, &mut Vec::new(), |_| panic!()));
     }
 
     #[test]
@@ -538,7 +556,7 @@ mod tests {
         let mut p = packet(&[], &[5; 24]);
         HeaderMut::new(&mut p).unwrap().set_frag(MF | 100);
         let mut frags = Vec::new();
-        assert!(fragment(&p, 36, &mut Vec::new(), |f| frags.push(Header::new(f).unwrap().frag())));
+        assert!(fragment(&p, 36, false, &mut Vec::new(), |f| frags.push(Header::new(f).unwrap().frag())));
         assert_eq!(frags, [MF | 100, MF | 102]);
     }
 }

@@ -501,12 +501,24 @@ pub fn unfragmentable_end(packet: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Cuts a packet that the host sends into fragments that fit `mtu`, as `ip6_fragment()` does on a linear buffer;
-/// routers never do. Each fragment is handed to `emit`, built in `scratch`. A malformed packet or an `mtu` without room
-/// for eight bytes of data emits nothing and gives `false`.
-pub fn fragment(
+/// Cuts a packet into fragments that fit `mtu`, as `ip6_fragment()` does on a linear buffer; routers do so only with what
+/// they put together themselves. Each fragment is handed to `emit`, built in `scratch`. A malformed packet or an `mtu`
+/// without room for eight bytes of data emits nothing and gives `false`.
+pub fn fragment(packet: &[u8], mtu: usize, id: u32, scratch: &mut Vec<u8>, emit: impl FnMut(&[u8])) -> bool {
+    let Some((start, _)) = unfragmentable_end(packet) else { return false };
+    if mtu < start + FRAGMENT_LEN + 8 {
+        return false;
+    }
+    let room = mtu - start - FRAGMENT_LEN;
+    cut(packet, |left| if left <= room { left } else { room & !7 }, id, scratch, emit)
+}
+
+/// Like [`fragment`], with pieces of the sizes that `size` gives when so many bytes behind the headers that every fragment
+/// has are left: at most that many, and a multiple of eight unless it is all. Otherwise it gives `false` where that
+/// happens.
+pub fn cut(
     packet: &[u8],
-    mtu: usize,
+    mut size: impl FnMut(usize) -> usize,
     id: u32,
     scratch: &mut Vec<u8>,
     mut emit: impl FnMut(&[u8]),
@@ -516,14 +528,13 @@ pub fn fragment(
     else {
         return false;
     };
-    if mtu < start + FRAGMENT_LEN + 8 {
-        return false;
-    }
-    let room = mtu - start - FRAGMENT_LEN;
     let mut done = 0;
     while done < data.len() {
         let left = data.len() - done;
-        let len = if left <= room { left } else { room & !7 };
+        let len = size(left);
+        if len == 0 || len > left || (len < left && !len.is_multiple_of(8)) {
+            return false;
+        }
         let repr = FragmentRepr { next_header, fragment_offset: (done / 8) as u16, more: len < left, id };
         scratch.clear();
         scratch.extend_from_slice(head);
@@ -536,6 +547,11 @@ pub fn fragment(
         done += len;
     }
     true
+}
+
+/// Bytes of the headers of a packet that every fragment of it repeats (`ip6_find_1stfragopt()`); `None` if they are cut.
+pub fn unfragmentable_len(packet: &[u8]) -> Option<usize> {
+    unfragmentable_end(packet).map(|(end, _)| end)
 }
 
 #[cfg(test)]

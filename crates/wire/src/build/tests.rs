@@ -142,7 +142,7 @@ fn views_never_panic_on_random_bytes() {
         );
         if let Some(h) = ipv4::Header::new(&b) {
             let _ = (h.checksum_ok(), h.options(), ipv4::check_input(&b), ipv6::check_input(&b, false));
-            ipv4::fragment(&b, rng.usize(..100), &mut Vec::new(), |_| {});
+            ipv4::fragment(&b, rng.usize(..100), false, &mut Vec::new(), |_| {});
             let mut copy = b.clone();
             let mut m = ipv4::HeaderMut::new(&mut copy).unwrap();
             m.decrement_ttl();

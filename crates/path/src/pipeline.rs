@@ -1,0 +1,125 @@
+//! Running a hook list: chains and stages one after the other until one of them keeps the packet.
+
+use penstock_packet::Packet;
+use penstock_program::{Context, Hook};
+use penstock_ruleset::Family;
+use penstock_ruleset::model::ChainType;
+
+use crate::hooks::{Entry, Protocol, Stage};
+use crate::output::route_key;
+use crate::reason::DropReason;
+use crate::rules::{self, End, Site};
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker};
+
+impl<S: Sink> Worker<'_, S> {
+    /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet. `false` if the packet is no
+    /// more: it was dropped, or something took it.
+    #[inline]
+    pub(crate) fn hook(
+        &mut self,
+        protocol: Protocol,
+        hook: Hook,
+        packet: &mut Packet,
+        destination: Option<&Destination>,
+    ) -> bool {
+        if self.hooks.list(protocol, hook).is_empty() {
+            return true;
+        }
+        self.hook_before_route(protocol, hook, packet, &mut destination.copied())
+    }
+
+    /// The same where the list may change the packet's route: `prerouting` takes away the one that a packet on the
+    /// loopback device kept, `output` finds another.
+    #[inline]
+    pub(crate) fn hook_before_route(
+        &mut self,
+        protocol: Protocol,
+        hook: Hook,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> bool {
+        let hooks = self.hooks;
+        let list = hooks.list(protocol, hook);
+        if list.is_empty() {
+            return true;
+        }
+        packet.find_transport();
+        let nfproto = match protocol {
+            Protocol::Ip => 2,
+            Protocol::Ip6 => 10,
+            Protocol::Arp => 3,
+        };
+        self.run_list(list, Context { nfproto, hook }, packet, destination) == End::Accept
+    }
+
+    /// Runs a list: its chains and stages in order, until one does not accept. The packet's transport header has been
+    /// found.
+    pub(crate) fn run_list(
+        &mut self,
+        list: &[Stage],
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        for stage in list {
+            let end = match stage {
+                Stage::Chain(entry) => self.chain(entry, context, packet, destination),
+                Stage::Defrag => self.defragment(context, packet),
+            };
+            if end != End::Accept {
+                return end;
+            }
+        }
+        End::Accept
+    }
+
+    /// A base chain.
+    fn chain(
+        &mut self,
+        entry: &Entry,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        let context = match (entry.family, context.hook, packet.meta.protocol) {
+            // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
+            (Family::Inet, Hook::Ingress, 0x0800) => Context { nfproto: 2, ..context },
+            (Family::Inet, Hook::Ingress, 0x86dd) => Context { nfproto: 10, ..context },
+            (Family::Inet, Hook::Ingress, _) => return End::Accept,
+            _ => context,
+        };
+        if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
+            let four = context.nfproto == 2;
+            self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
+            return End::Dropped;
+        }
+        if entry.kind == ChainType::Route {
+            return self.route_chain(entry, context, packet, destination);
+        }
+        rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet)
+    }
+
+    /// A `type route` chain: if it changes what routing depends on, the packet is routed again. What follows in the list
+    /// still sees the first device (`nft_chain_route.c`).
+    fn route_chain(
+        &mut self,
+        entry: &Entry,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        let protocol = if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 };
+        let before = route_key(protocol, packet);
+        let end = rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet);
+        if end != End::Accept || before.is_none() || before == route_key(protocol, packet) {
+            return end;
+        }
+        *destination = self.route_again(protocol, packet);
+        if destination.is_none() {
+            self.drop(DropReason::NoRoute, packet);
+            return End::Dropped;
+        }
+        End::Accept
+    }
+}

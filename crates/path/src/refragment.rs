@@ -1,0 +1,200 @@
+//! The last step before the neighbour: packets that are too long are cut, and packets that were put together before routing
+//! become fragments again, no larger than they came (`ip_finish_output()`, `ip_do_fragment()`, `ip6_fragment()`).
+
+use penstock_packet::Packet;
+use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext};
+
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker};
+
+/// How a packet was cut that was put together before routing.
+#[derive(Clone, Copy, Debug)]
+struct Reassembled {
+    /// Size of its largest fragment (`frag_max_size`).
+    max_size: usize,
+    /// Its fragments carry DF (`IPSKB_FRAG_PMTU`).
+    df: bool,
+    /// Bytes of the whole packet.
+    len: usize,
+    /// Its parts among those of the table: first and end.
+    parts: (usize, usize),
+}
+
+/// What is known about the packets of a burst that were put together before routing, by [`penstock_packet::Meta::reassembled`].
+#[derive(Debug, Default)]
+pub(crate) struct ReassembledTable {
+    packets: Vec<Reassembled>,
+    parts: Vec<usize>,
+}
+
+impl ReassembledTable {
+    /// Notes a packet, and gives its number.
+    pub(crate) fn add(
+        &mut self,
+        max_size: usize,
+        df: bool,
+        len: usize,
+        parts: impl Iterator<Item = usize>,
+    ) -> u32 {
+        let first = self.parts.len();
+        self.parts.extend(parts);
+        self.packets.push(Reassembled { max_size, df, len, parts: (first, self.parts.len()) });
+        self.packets.len() as u32
+    }
+
+    fn get(&self, packet: &Packet) -> Option<Reassembled> {
+        let number = packet.meta.reassembled.checked_sub(1)?;
+        self.packets.get(number as usize).copied()
+    }
+
+    /// Forgets all.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.packets.clear();
+        self.parts.clear();
+    }
+}
+
+impl Reassembled {
+    /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`: they are those in
+    /// which it leaves.
+    fn sizes<'t>(&self, table: &'t ReassembledTable, packet: &Packet, room: usize) -> Option<&'t [usize]> {
+        let parts = table.parts.get(self.parts.0..self.parts.1)?;
+        (parts.len() > 1 && packet.network().len() == self.len && parts.iter().all(|len| *len <= room))
+            .then_some(parts)
+    }
+}
+
+/// Fragments in the making.
+struct Pieces {
+    bytes: Vec<u8>,
+    /// Lengths, as native 16-bit numbers.
+    lengths: Vec<u8>,
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Whether a packet with DF is too long for a way with this MTU (`ip_exceeds_mtu()`).
+    pub(crate) fn ip4_too_big(&self, packet: &Packet, mtu: usize) -> bool {
+        packet.network().len() > mtu && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
+    }
+
+    /// The same for any IPv6 packet that is forwarded (`ip6_pkt_too_big()`).
+    pub(crate) fn ip6_too_big(&self, packet: &Packet, mtu: usize) -> bool {
+        self.ip4_too_big(packet, mtu)
+    }
+
+    /// `ip_finish_output()`.
+    pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Destination) {
+        let mtu = self.mtu(to);
+        if packet.network().len() <= mtu && packet.meta.reassembled == 0 {
+            self.send_to_neighbour(Protocol::Ip, packet, to);
+            return;
+        }
+        let came = self.state.reassembled.get(packet);
+        let Some(h) = ipv4::Header::new(packet.network()) else { return };
+        if h.df() && came.is_none_or(|r| r.max_size > mtu) {
+            let code = icmp::unreachable::FRAG_NEEDED;
+            let forwarded = packet.meta.iif != 0;
+            self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, forwarded);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
+        let room = mtu.saturating_sub(h.header_len());
+        let mut pieces = self.pieces();
+        let mut scratch = self.bytes();
+        let emit = |piece: &[u8]| pieces.push(piece);
+        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, room));
+        let done = match sizes {
+            Some(sizes) => {
+                let mut sizes = sizes.iter();
+                let next = |_| sizes.next().copied().unwrap_or(0);
+                ipv4::cut(packet.network(), next, false, &mut scratch, emit)
+            }
+            None => {
+                let df = came.is_some_and(|r| r.df);
+                ipv4::fragment(packet.network(), mtu, df, &mut scratch, emit)
+            }
+        };
+        self.give_back(scratch);
+        self.send_pieces(Protocol::Ip, packet, to, pieces, done);
+    }
+
+    /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before routing.
+    pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+        let mtu = self.mtu6(to);
+        let len = packet.network().len();
+        let came = self.state.reassembled.get(packet);
+        if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
+            self.send_to_neighbour(Protocol::Ip6, packet, to);
+            return;
+        }
+        if came.map_or(forwarded, |r| r.max_size > mtu) {
+            self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
+            return self.drop(DropReason::TooBig, packet);
+        }
+        // No larger than they came, but IPv6's least MTU is never too large.
+        let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
+        let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0) + ipv6_ext::FRAGMENT_LEN;
+        let id = self.state.random.u32(1..);
+        let mut pieces = self.pieces();
+        let mut scratch = self.bytes();
+        let emit = |piece: &[u8]| pieces.push(piece);
+        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, mtu.saturating_sub(head)));
+        let done = match sizes {
+            Some(sizes) => {
+                let mut sizes = sizes.iter();
+                let next = |_| sizes.next().copied().unwrap_or(0);
+                ipv6_ext::cut(packet.network(), next, id, &mut scratch, emit)
+            }
+            None => ipv6_ext::fragment(packet.network(), mtu, id, &mut scratch, emit),
+        };
+        self.give_back(scratch);
+        self.send_pieces(Protocol::Ip6, packet, to, pieces, done);
+    }
+
+    fn pieces(&mut self) -> Pieces {
+        Pieces { bytes: self.bytes(), lengths: self.bytes() }
+    }
+
+    /// Sends what a packet was cut into, with the packet's metadata, up to the first piece that egress drops; drops it if
+    /// it could not be cut.
+    fn send_pieces(
+        &mut self,
+        protocol: Protocol,
+        packet: &Packet,
+        to: &Destination,
+        pieces: Pieces,
+        whole: bool,
+    ) {
+        if !whole {
+            self.drop(DropReason::TooBig, packet);
+        }
+        let mut at = 0;
+        for len in pieces.lengths.chunks_exact(2).filter(|_| whole) {
+            let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));
+            let Some(piece) = pieces.bytes.get(at..at + len) else { break };
+            at += len;
+            let mut taken = false;
+            self.nested(packet.meta.time, |worker, fragment| {
+                fragment.load_network(piece);
+                fragment.meta = packet.meta.clone();
+                fragment.meta.reassembled = 0;
+                taken = worker.send_to_neighbour(protocol, fragment, to);
+            });
+            if !taken {
+                break;
+            }
+        }
+        self.give_back(pieces.bytes);
+        self.give_back(pieces.lengths);
+    }
+}
+
+impl Pieces {
+    fn push(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+        self.lengths.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
+    }
+}
