@@ -1,5 +1,6 @@
 //! What names one direction of a flow (`struct nf_conntrack_tuple`).
 
+use penstock_wire::protocol;
 use std::net::IpAddr;
 
 /// Direction of a packet in its connection (`IP_CT_DIR_*`).
@@ -63,6 +64,21 @@ pub fn address(address: IpAddr) -> [u8; 16] {
 }
 
 impl Tuple {
+    /// Nothing.
+    pub const ZERO: Tuple =
+        Tuple { src: [0; 16], dst: [0; 16], src_id: 0, dst_id: 0, zone: 0, l3: 0, protocol: 0 };
+
+    /// The tuple of the answers (`nf_ct_invert_tuple()`), in the same zone; `None` for ICMP types that have none.
+    #[inline]
+    pub fn invert(&self) -> Option<Tuple> {
+        let (src_id, dst_id) = match self.protocol {
+            protocol::ICMP => (self.src_id, crate::icmp::inverse_v4(self.dst_id)?),
+            protocol::ICMPV6 => (self.src_id, crate::icmp::inverse_v6(self.dst_id)?),
+            _ => (self.dst_id, self.src_id),
+        };
+        Some(Tuple { src: self.dst, dst: self.src, src_id, dst_id, ..*self })
+    }
+
     /// An address of this tuple's family.
     fn ip(&self, bytes: &[u8; 16]) -> IpAddr {
         match self.l3 {

@@ -1,0 +1,15 @@
+use crate::conntrack::{Conntrack, Outcome, Seen};
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Dccp {
+    a: [u32; 15],
+}
+impl Dccp {
+    pub fn may_drop_early(&self) -> bool {
+        false
+    }
+}
+impl Conntrack {
+    pub(crate) fn dccp_packet(&mut self, n: u32, p: &Seen<'_>) -> Outcome {
+        self.generic_packet(n, p)
+    }
+}

@@ -1,0 +1,91 @@
+//! Tuples of packets (`nf_ct_get_tuple()`).
+
+use crate::Tuple;
+use crate::tuple::{IPV4, IPV6};
+use penstock_wire::{gre, icmp, ipv4, ipv6, ipv6_ext, protocol};
+
+/// Where the transport header of a packet is, as connection tracking finds it: no fragments but first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layers {
+    /// `NFPROTO_IPV4` or `NFPROTO_IPV6`.
+    pub l3: u8,
+    /// Protocol behind all extension headers.
+    pub protocol: u8,
+    /// Offset of its header from the network header.
+    pub offset: usize,
+}
+
+/// Finds the transport header (`get_l4proto()`): `None` for later fragments and cut chains of extension headers.
+#[inline]
+pub(crate) fn layers(network: &[u8]) -> Option<Layers> {
+    match network.first()? >> 4 {
+        4 => {
+            let h = ipv4::Header::new(network)?;
+            let offset = h.header_len();
+            (h.fragment_offset() == 0 && offset <= network.len()).then_some(Layers {
+                l3: IPV4,
+                protocol: h.protocol(),
+                offset,
+            })
+        }
+        6 => {
+            let h = ipv6::Header::new(network)?;
+            let at = ipv6_ext::skip(network, ipv6::LEN, h.next_header())?;
+            (at.frag & !7 == 0).then_some(Layers { l3: IPV6, protocol: at.protocol, offset: at.offset })
+        }
+        _ => None,
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
+}
+
+/// The tuple of a packet in `zone`. `key` gives the GRE source key that belongs to a tuple with a destination key.
+/// `None` if the header is cut or of a kind that is not tracked.
+#[inline]
+pub(crate) fn tuple(
+    network: &[u8],
+    at: &Layers,
+    zone: u16,
+    key: impl FnOnce(&Tuple) -> u16,
+) -> Option<Tuple> {
+    let mut t = Tuple { l3: at.l3, protocol: at.protocol, zone, ..Tuple::ZERO };
+    if at.l3 == IPV4 {
+        t.src[..4].copy_from_slice(network.get(12..16)?);
+        t.dst[..4].copy_from_slice(network.get(16..20)?);
+    } else {
+        t.src = *network.get(8..24)?.first_chunk()?;
+        t.dst = *network.get(24..40)?.first_chunk()?;
+    }
+    let transport = network.get(at.offset..)?;
+    match at.protocol {
+        protocol::TCP | protocol::UDP | protocol::UDPLITE | protocol::SCTP | protocol::DCCP => {
+            let [a, b, c, d] = *transport.first_chunk()?;
+            t.src_id = u16::from_be_bytes([a, b]);
+            t.dst_id = u16::from_be_bytes([c, d]);
+        }
+        protocol::ICMP | protocol::ICMPV6 => {
+            // Type, code, checksum, identifier: the header must be whole.
+            let h: &[u8; icmp::LEN] = transport.first_chunk()?;
+            t.src_id = u16::from_be_bytes([h[4], h[5]]);
+            t.dst_id = u16::from_be_bytes([h[0], h[1]]);
+        }
+        protocol::GRE => {
+            // Only version 1 has a call id; the rest is like any other protocol.
+            const PPP: u16 = 0x880b;
+            if let Some(h) = gre::Header::new(transport)
+                && h.version() == 1
+                && transport.len() >= 8
+            {
+                if h.protocol() != PPP {
+                    return None;
+                }
+                t.dst_id = be16(transport, 6)?;
+                t.src_id = key(&t);
+            }
+        }
+        _ => {}
+    }
+    Some(t)
+}

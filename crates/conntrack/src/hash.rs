@@ -1,0 +1,103 @@
+//! The keyed hash of tuples.
+
+use crate::Tuple;
+
+/// Hashes tuples with a secret of its own, so that nobody outside can choose flows that collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Hasher {
+    keys: [u64; 6],
+}
+
+/// Product of two words folded to one: the step of wyhash and its kin. Without the keys, which are mixed in before, its
+/// zeros cannot be aimed at.
+#[inline(always)]
+const fn fold(a: u64, b: u64) -> u64 {
+    let wide = a as u128 * b as u128;
+    (wide as u64) ^ (wide >> 64) as u64
+}
+
+#[inline(always)]
+fn words(bytes: &[u8; 16]) -> [u64; 2] {
+    let (a, b) = bytes.split_at(8);
+    [a, b].map(|half| half.first_chunk().map_or(0, |c| u64::from_ne_bytes(*c)))
+}
+
+impl Hasher {
+    pub fn new(rng: &mut fastrand::Rng) -> Self {
+        Self { keys: std::array::from_fn(|_| rng.u64(..) | 1) }
+    }
+
+    /// Of a direction of a flow.
+    #[inline(always)]
+    pub fn tuple(&self, t: &Tuple) -> u64 {
+        let k = &self.keys;
+        let ids = u64::from(t.src_id)
+            | u64::from(t.dst_id) << 16
+            | u64::from(t.zone) << 32
+            | u64::from(t.l3) << 48
+            | u64::from(t.protocol) << 56;
+        let ([s0, s1], [d0, d1]) = (words(&t.src), words(&t.dst));
+        let a = fold(s0 ^ k[0], d0 ^ k[1]);
+        let b = fold(s1 ^ k[2], d1 ^ k[3]);
+        fold(a ^ b.rotate_left(32) ^ k[4], ids ^ k[5])
+    }
+
+    /// Of the source of a direction: address, identifier, protocol, family (`hash_by_src()`).
+    pub fn source(&self, t: &Tuple) -> u64 {
+        self.tuple(&Tuple { dst: [0; 16], dst_id: 0, ..*t })
+    }
+
+    /// Of the destination: what expectations are found by (`nf_ct_expect_dst_hash()`).
+    pub fn destination(&self, t: &Tuple) -> u64 {
+        self.tuple(&Tuple { src: [0; 16], src_id: 0, ..*t })
+    }
+
+    /// Of a word, for identifiers.
+    pub fn word(&self, a: u64, b: u64) -> u64 {
+        fold(a ^ self.keys[0], b ^ self.keys[5])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuples_that_differ_in_little_spread_over_all_bits() {
+        let hasher = Hasher::new(&mut fastrand::Rng::with_seed(4));
+        let mut low = [0u32; 256];
+        let mut high = [0u32; 256];
+        for n in 0..65_536u32 {
+            let mut t = Tuple { src_id: n as u16, dst_id: 80, l3: 2, protocol: 6, ..Tuple::default() };
+            t.src[..4].copy_from_slice(&(0x0a00_0000 + n % 7).to_be_bytes());
+            let h = hasher.tuple(&t);
+            low[h as usize & 255] += 1;
+            high[(h >> 56) as usize] += 1;
+        }
+        for part in [low, high] {
+            assert!(part.iter().all(|&n| (128..=384).contains(&n)), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn every_field_counts() {
+        let hasher = Hasher::new(&mut fastrand::Rng::with_seed(5));
+        let zero = Tuple::default();
+        let mut all = vec![zero];
+        for n in 0..16 {
+            let mut t = zero;
+            t.src[n] = 1;
+            all.push(t);
+            let mut t = zero;
+            t.dst[n] = 1;
+            all.push(t);
+        }
+        all.push(Tuple { src_id: 1, ..zero });
+        all.push(Tuple { dst_id: 1, ..zero });
+        all.push(Tuple { zone: 1, ..zero });
+        all.push(Tuple { l3: 1, ..zero });
+        all.push(Tuple { protocol: 1, ..zero });
+        let hashes: std::collections::HashSet<u64> = all.iter().map(|t| hasher.tuple(t)).collect();
+        assert_eq!(hashes.len(), all.len());
+    }
+}

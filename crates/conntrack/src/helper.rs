@@ -1,0 +1,13 @@
+//! Helpers.
+
+use crate::conntrack::Conntrack;
+
+#[derive(Clone, Debug)]
+pub(crate) struct HelperState;
+
+#[derive(Debug, Default)]
+pub(crate) struct Helpers;
+
+impl Conntrack {
+    pub(crate) fn assign_helper(&mut self, _n: u32, _helper: u16) {}
+}

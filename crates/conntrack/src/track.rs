@@ -1,0 +1,183 @@
+//! Giving a packet its connection (`nf_conntrack_in()`).
+
+use crate::conntrack::{Conntrack, Hook, Outcome, Seen, Verdict};
+use crate::dissect::{self, Layers};
+use crate::settings::Tracker;
+use crate::{Direction, Tuple, status};
+use penstock_packet::{Ct, CtInfo, Packet};
+use penstock_wire::protocol;
+
+impl Conntrack {
+    /// Looks a packet up and gives it its connection in [`penstock_packet::Meta::ct`], a new and unconfirmed one if there
+    /// is none. A packet that already has one, or is untracked, goes on as it is; what rules asked for before
+    /// ([`Ct::template`]) is followed. An invalid packet has no connection afterwards.
+    ///
+    /// The time is that of the packet. `Drop` if the table is full.
+    #[inline]
+    pub fn track(&mut self, packet: &mut Packet, hook: Hook) -> Verdict {
+        self.advance(packet.meta.time);
+        let before = packet.meta.ct;
+        if before.has_entry() || before.info == CtInfo::Untracked {
+            return Verdict::Accept;
+        }
+        packet.meta.ct = Ct::default();
+        let Some(at) = dissect::layers(packet.network()) else {
+            self.statistics.invalid += 1;
+            return Verdict::Accept;
+        };
+        let (ct, verdict) = {
+            let p = Seen { network: packet.network(), at, info: CtInfo::New, hook, len: packet.len() };
+            self.track_seen(p, before.template)
+        };
+        packet.meta.ct = ct;
+        verdict
+    }
+
+    #[inline]
+    fn track_seen(&mut self, mut p: Seen<'_>, template: u16) -> (Ct, Verdict) {
+        if matches!(p.at.protocol, protocol::ICMP | protocol::ICMPV6)
+            && let Some(ct) = self.icmp_error(&p, template)
+        {
+            return (ct, Verdict::Accept);
+        }
+        loop {
+            let n = match self.look_up(&mut p, template) {
+                Ok(Some(n)) => n,
+                Ok(None) => return self.invalid(),
+                Err(Full) => {
+                    self.statistics.drop += 1;
+                    return (Ct::default(), Verdict::Drop);
+                }
+            };
+            let outcome = match Tracker::of(p.at.protocol) {
+                Tracker::Udp => self.udp_packet(n, &p),
+                Tracker::Tcp => self.tcp_packet(n, &p),
+                Tracker::Icmp => self.icmp_packet(n, &p),
+                Tracker::Icmpv6 => self.icmpv6_packet(n, &p),
+                Tracker::Sctp => self.sctp_packet(n, &p),
+                Tracker::Dccp => self.dccp_packet(n, &p),
+                Tracker::Gre => self.gre_packet(n, &p),
+                Tracker::Generic => self.generic_packet(n, &p),
+            };
+            let e = &mut self.store[n];
+            if outcome == Outcome::Accept {
+                if p.info == CtInfo::EstablishedReply {
+                    e.status |= status::SEEN_REPLY;
+                }
+                return (Ct { entry: n, serial: e.serial, info: p.info, template: 0 }, Verdict::Accept);
+            }
+            if !e.has(status::CONFIRMED | status::DYING) {
+                self.destroy(n);
+            }
+            match outcome {
+                Outcome::Repeat => continue,
+                Outcome::Drop => {
+                    self.statistics.drop += 1;
+                    self.statistics.invalid += 1;
+                    return (Ct::default(), Verdict::Drop);
+                }
+                Outcome::Accept | Outcome::Invalid => return self.invalid(),
+            }
+        }
+    }
+
+    #[cold]
+    fn invalid(&mut self) -> (Ct, Verdict) {
+        self.statistics.invalid += 1;
+        (Ct::default(), Verdict::Accept)
+    }
+
+    /// The tuple of a packet in a zone.
+    #[inline]
+    pub(crate) fn tuple_at(&self, network: &[u8], at: &Layers, zone: u16) -> Option<Tuple> {
+        dissect::tuple(network, at, zone, |t| self.keymap.source_key(t))
+    }
+
+    /// The tuple that names the direction in which a packet goes, by its bytes from the network header on; `None`
+    /// where connection tracking finds none (fragments but the first, cut headers).
+    pub fn tuple_of(&self, network: &[u8], zone: u16) -> Option<Tuple> {
+        self.tuple_at(network, &dissect::layers(network)?, zone)
+    }
+
+    /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have lived out on the way.
+    #[inline(always)]
+    pub(crate) fn find_in_zones(
+        &mut self,
+        tuple: &mut Tuple,
+        zones: [u16; 2],
+    ) -> (Option<(u32, Direction)>, u64) {
+        tuple.zone = zones[0];
+        let hash = self.hasher.tuple(tuple);
+        if zones[0] == zones[1] {
+            return (self.find_alive(hash, tuple), hash);
+        }
+        let found = self.find_alive(hash, tuple).filter(|(_, dir)| *dir == Direction::Original);
+        if found.is_some() {
+            return (found, hash);
+        }
+        tuple.zone = zones[1];
+        let found =
+            self.find_alive(self.hasher.tuple(tuple), tuple).filter(|(_, dir)| *dir == Direction::Reply);
+        tuple.zone = zones[0];
+        (found, hash)
+    }
+
+    #[inline(always)]
+    fn find_alive(&mut self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
+        let (n, dir) = self.find_hashed(hash, tuple)?;
+        if self.store[n].expires <= self.now {
+            return self.find_after_expiry(n, hash, tuple);
+        }
+        Some((n, dir))
+    }
+
+    #[cold]
+    fn find_after_expiry(&mut self, n: u32, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
+        self.destroy(n);
+        self.find_alive(hash, tuple)
+    }
+
+    /// Finds or makes the packet's entry and says what the packet is to it (`resolve_normal_ct()`).
+    #[inline(always)]
+    fn look_up(&mut self, p: &mut Seen<'_>, template: u16) -> Result<Option<u32>, Full> {
+        let Some(mut tuple) = self.tuple_at(p.network, &p.at, 0) else { return Ok(None) };
+        let zones = if template == 0 { [0; 2] } else { self.templates.zones(template) };
+        let (found, hash) = self.find_in_zones(&mut tuple, zones);
+        let Some((n, direction)) = found else {
+            p.info = CtInfo::New;
+            return self.begin(p, &tuple, zones, hash, template);
+        };
+        let e = &self.store[n];
+        p.info = match direction {
+            Direction::Reply => CtInfo::EstablishedReply,
+            Direction::Original if e.has(status::SEEN_REPLY) => CtInfo::Established,
+            Direction::Original if e.has(status::EXPECTED) => CtInfo::Related,
+            Direction::Original => CtInfo::New,
+        };
+        Ok(Some(n))
+    }
+
+    /// Makes an entry (`init_conntrack()`).
+    fn begin(
+        &mut self,
+        p: &mut Seen<'_>,
+        tuple: &Tuple,
+        zones: [u16; 2],
+        hash: u64,
+        template: u16,
+    ) -> Result<Option<u32>, Full> {
+        let Some(mut reply) = tuple.invert() else { return Ok(None) };
+        reply.zone = zones[1];
+        let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
+        if self.meet_expectation(n) {
+            p.info = CtInfo::Related;
+        }
+        if template != 0 {
+            self.apply_template(n, template);
+        }
+        Ok(Some(n))
+    }
+}
+
+/// The table is full.
+struct Full;
