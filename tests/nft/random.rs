@@ -315,7 +315,6 @@ const STATEMENTS: &[&str] = &[
     "xyz",
     "tcp dport { }",
     "ip saddr { 198.18.0.1-198.18.0.9, 198.18.0.5 }",
-    "last",
     "tcp dport $32",
     "accept accept",
     "drop counter",
@@ -323,6 +322,8 @@ const STATEMENTS: &[&str] = &[
 
 /// What chance made.
 pub struct Random {
+    /// Of the table.
+    pub family: &'static str,
     /// Tables, sets, objects and chains, that both sides take.
     pub frame: String,
     /// Rules, and whatever else may be wrong: a command each.
@@ -342,7 +343,7 @@ pub fn ruleset(seed: u64) -> Random {
         .map(|_| format!("add rule {family} t {} {}", g.pick(&["base", "base", "sub"]), g.rule(family)))
         .collect();
     let commands = (0..10).map(|_| g.command(family)).collect();
-    Random { frame, rules, commands }
+    Random { family, frame, rules, commands }
 }
 
 impl Generator {
@@ -553,7 +554,6 @@ impl Generator {
             "add set F t s { type mark; flags interval; }",
             "add map F t m { type mark : verdict; }",
             "add chain F t b2 { type filter hook nowhere priority 0; }",
-            "destroy table F t",
             "list meters",
             "list flowtables",
             "delete F",

@@ -83,6 +83,8 @@ pub struct Context<'a> {
     pub cache: Cache,
     /// The time at which `expires` of elements counts, in nanoseconds of the packet clock.
     pub now: u64,
+    /// Nothing is simplified: sets of one stay sets.
+    pub as_listed: bool,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
     /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
@@ -104,6 +106,7 @@ impl<'a> Context<'a> {
             names,
             cache: Cache::new(generation),
             now: 0,
+            as_listed: false,
             anonymous: BTreeMap::new(),
             made_dynamic: Vec::new(),
             purge: Vec::new(),

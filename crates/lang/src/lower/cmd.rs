@@ -235,9 +235,12 @@ impl Lowering<'_, '_> {
         let Some(info) = self.ctx.set(self.family, &self.table, &name) else { return Vec::new() };
         let mut description = description(&info);
         description.constant = block.flags.constant;
-        description.size = block.size;
-        if block.policy_memory == Some(true) {
-            description.policy = Policy::Memory;
+        // Of a constant set the size is that of its elements, and nothing else is told to the kernel.
+        if !description.constant {
+            description.size = block.size;
+            if block.policy_memory == Some(true) {
+                description.policy = Policy::Memory;
+            }
         }
         let mut program = Program::new(self.ctx, self.family, self.table.clone());
         let mut userdata = set_userdata(&info);

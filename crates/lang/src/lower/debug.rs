@@ -39,17 +39,17 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 elements_text(*family, table, set, elements, ctx, &mut out);
             }
             Change::AddRule { family, table, chain, position, rule } => {
-                let _ = write!(out, "{} {table} ", family_word(*family));
+                let _ = write!(out, "{} {table}", family_word(*family));
                 let chain = shown(chain);
                 if !chain.is_empty() {
-                    let _ = write!(out, "{chain} ");
+                    let _ = write!(out, " {chain}");
                 }
                 match position {
                     Position::Replace(handle) => {
-                        let _ = write!(out, "{handle} ");
+                        let _ = write!(out, " {handle}");
                     }
                     Position::After(Some(handle)) | Position::Before(Some(handle)) => {
-                        let _ = write!(out, "{handle} ");
+                        let _ = write!(out, " {handle}");
                     }
                     Position::After(None) | Position::Before(None) => {}
                 }
@@ -57,15 +57,10 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 for expr in &rule.exprs {
                     let _ = writeln!(out, "  {}", shown(&expr.to_string()));
                 }
-                if !rule.userdata.is_empty() {
+                if let Some(comment) = userdata::comment(&rule.userdata) {
                     out.push_str("  userdata = { ");
-                    for &byte in &*rule.userdata {
-                        match byte {
-                            b' '..=b'~' => out.push(byte as char),
-                            _ => _ = write!(out, "\\x{byte:02x}"),
-                        }
-                    }
-                    out.push_str(" }\n");
+                    comment_text(&comment, &mut out);
+                    out.push_str(" }");
                 }
                 out.push('\n');
             }
@@ -73,6 +68,18 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
         }
     }
     out
+}
+
+/// A comment as libnftnl shows the bytes of its attribute: type, length, the text and its end.
+fn comment_text(comment: &str, out: &mut String) {
+    let _ = write!(out, "\\x00\\x{:02x}", comment.len() + 1);
+    for byte in comment.bytes() {
+        match byte {
+            b' '..=b'~' => out.push(byte as char),
+            _ => _ = write!(out, "\\x{byte:02x}"),
+        }
+    }
+    out.push_str("\\x00");
 }
 
 fn family_word(family: Family) -> &'static str {
@@ -192,7 +199,7 @@ fn elements_text(
         }
         out.push_str("  userdata = { ");
         if let Some(comment) = comment {
-            let _ = write!(out, "\\x00\\x{:02x}{comment}\\x00", comment.len() + 1);
+            comment_text(&comment, out);
         }
         if open {
             out.push_str("\\x01\\x04\\x01\\x00\\x00\\x00");

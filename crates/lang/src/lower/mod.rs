@@ -9,7 +9,7 @@ mod cmd;
 pub mod debug;
 mod expr;
 mod nat;
-mod set;
+pub mod set;
 mod stmt;
 mod typeof_text;
 

@@ -144,6 +144,28 @@ pub(crate) fn anonymous(
     out
 }
 
+/// A set declared `constant` is made as large as the elements that stand in its declaration. `elements` is what was lowered
+/// behind `set`; returns whether they belong together.
+pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<'_>) -> bool {
+    let [Lowered { change: Change::AddSet { table, set, .. }, .. }] = set else { return false };
+    let [
+        Lowered {
+            change: Change::AddElements { family, table: same_table, set: name, elements, .. }, ..
+        },
+    ] = elements
+    else {
+        return false;
+    };
+    let fits = set.description.constant && *table == *same_table && set.name == *name;
+    match ctx.set(*family, table, name) {
+        Some(info) if fits => {
+            set.description.size = Some(element_count(&info, elements));
+            true
+        }
+        _ => false,
+    }
+}
+
 /// How many elements the kernel would hold: both ends of an interval count where it keeps them apart.
 fn element_count(info: &SetInfo, elements: &[Element<ElementValue>]) -> u32 {
     if !info.interval || info.key.is_concat() {
@@ -160,8 +182,10 @@ fn element_count(info: &SetInfo, elements: &[Element<ElementValue>]) -> u32 {
         count += 1;
     }
     for (i, (_, to)) in sorted.iter().enumerate() {
-        let Some(next) = key_after(to) else { continue };
-        if sorted.get(i + 1).is_none_or(|(from, _)| **from != *next) {
+        // nft counts the end even of an interval that has none.
+        let next = key_after(to);
+        let following = sorted.get(i + 1).map(|(from, _)| *from);
+        if !info.anonymous || next.is_none() || following != next.as_deref() {
             count += 1;
         }
     }

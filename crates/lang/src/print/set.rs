@@ -87,7 +87,8 @@ impl Printer<'_> {
         if set.description.policy == Policy::Memory {
             self.push("\t\tpolicy memory\n");
         }
-        if let Some(size) = set.description.size.filter(|size| *size > 0) {
+        // The size of a constant set is that of its elements.
+        if let Some(size) = set.description.size.filter(|size| *size > 0 && !set.description.constant) {
             self.write(format_args!("\t\tsize {size}\n"));
         }
         let flags = set_flags(set);

@@ -71,6 +71,8 @@ pub struct Options {
     pub include_paths: Vec<String>,
     /// Rules with expressions that no packet of ours could run are refused, with their place.
     pub runnable_only: bool,
+    /// The text is a listing of a ruleset that is to come back as it was: sets of one stay sets.
+    pub as_listed: bool,
 }
 
 /// What a run printed, and how it ended.
@@ -168,6 +170,7 @@ impl<'a> Session<'a> {
             }
         }
         let mut ctx = Context::new(&generation, self.names);
+        ctx.as_listed = self.options.as_listed;
         ctx.now = now;
         let steps = self.steps(cmds, &mut ctx, &mut diags);
         if !diags.has_errors() {
@@ -230,6 +233,7 @@ impl<'a> Session<'a> {
         diags: &mut Diagnostics,
     ) -> Option<Context<'a>> {
         let mut ctx = Context::new(generation, self.names);
+        ctx.as_listed = self.options.as_listed;
         ctx.now = now;
         let mut steps = self.steps(cmds, &mut ctx, diags);
         if !diags.has_errors() {
@@ -267,6 +271,12 @@ impl<'a> Session<'a> {
             let elements = lower::elements_of(&cmd, ctx);
             let debug =
                 if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
+            if let Some(Step { lowered: set, debug, .. }) = steps.last_mut()
+                && lower::set::fit_to_elements(set, &lowered, ctx)
+                && self.options.debug.netlink
+            {
+                *debug = lower::debug::text(set, ctx);
+            }
             // What was lowered is no longer needed as a tree.
             if !lowered.is_empty() {
                 cmd.kind = CmdKind::Import;

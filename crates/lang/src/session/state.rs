@@ -77,7 +77,12 @@ pub fn restore(text: String, files: &dyn Files, names: &dyn Names) -> Result<Rul
     let now = marks.first().and_then(|first| first.get(5)).and_then(|at| at.parse().ok()).unwrap_or(0);
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name: "state".into(), from: None };
-    let outcome = Session::new(Options::default(), files, names).run(origin, text, &mut ruleset, now);
+    let outcome = Session::new(Options { as_listed: true, ..Options::default() }, files, names).run(
+        origin,
+        text,
+        &mut ruleset,
+        now,
+    );
     if !outcome.ok {
         return Err(outcome.stderr);
     }
