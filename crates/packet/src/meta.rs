@@ -142,6 +142,10 @@ pub struct Meta {
     pub ct: Ct,
     /// Number of what the path knows about the fragments that the packet was put together from, 0 for none; opaque here.
     pub reassembled: u32,
+    /// Number of the local socket that the packet was sent from or is assigned to (`skb->sk`), 0 for none.
+    pub socket: u32,
+    /// `meta broute set 1`: the bridge is to route the frame instead of bridging it.
+    pub broute: bool,
     /// Index of the route in the path's table, once routing has decided; opaque here.
     pub route: Option<u32>,
 }

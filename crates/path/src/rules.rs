@@ -50,6 +50,12 @@ pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: 
             worker.drop_at(reason, rule_place(image, rule), packet);
             End::Dropped
         }
+        // Without a listener.
+        Outcome::Queue { bypass: true, .. } => End::Accept,
+        Outcome::Queue { rule, .. } => {
+            worker.drop_at(DropReason::Queue, rule_place(image, rule), packet);
+            End::Dropped
+        }
         Outcome::Stolen => {
             worker.state.counters.taken += 1;
             End::Taken
@@ -96,6 +102,7 @@ fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i>
         LinkedVerdict::Jump(c) => TraceVerdict::Jump(name(c)),
         LinkedVerdict::Goto(c) => TraceVerdict::Goto(name(c)),
         LinkedVerdict::Return => TraceVerdict::Return,
+        LinkedVerdict::Queue { .. } => TraceVerdict::Queue,
     }
 }
 

@@ -77,6 +77,8 @@ pub enum TraceVerdict<'a> {
     Jump(&'a str),
     /// `goto` a chain.
     Goto(&'a str),
+    /// `queue`.
+    Queue,
 }
 
 /// Takes what the path gives out. Everything is called in the order in which it happens; nothing has to be done in

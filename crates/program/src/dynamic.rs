@@ -35,6 +35,10 @@ pub(crate) enum Statement {
     },
     Limit(Bucket),
     Last,
+    Connlimit {
+        limit: u32,
+        over: bool,
+    },
     /// Only listed: the linker refuses sets with such.
     Kept,
 }
@@ -105,6 +109,7 @@ fn statement(expr: &Expr) -> Statement {
         Expr::Quota(q) => Statement::Quota { bytes: q.bytes, over: q.over },
         Expr::Limit(l) => Bucket::new(l).map_or(Statement::Kept, Statement::Limit),
         Expr::Last(_) => Statement::Last,
+        Expr::Connlimit(c) => Statement::Connlimit { limit: c.count, over: c.over },
         _ => Statement::Kept,
     }
 }
@@ -172,7 +177,7 @@ pub struct CurrentElement {
 /// What a lookup found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    slot: u32,
+    pub(crate) slot: u32,
     statements: u32,
 }
 
@@ -337,6 +342,12 @@ impl DynamicSet {
     /// Removes an element for a packet; its place is free after a sweep interval (ms).
     pub(crate) fn delete(&self, key: &[u8], now: u64, interval: u64) {
         self.elements.remove_later(key, now, interval.saturating_mul(1_000_000));
+    }
+
+    /// Connections that a statement of an element counts.
+    #[inline]
+    pub(crate) fn connections(&self, slot: u32, statement: usize) -> Option<&AtomicU64> {
+        self.state(self.value(slot), statement)?.first()
     }
 
     /// The statements of what was found, in order, with their state.

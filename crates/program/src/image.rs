@@ -9,8 +9,10 @@ use penstock_sets::Set;
 
 use crate::State;
 use crate::dynamic::{DynamicSet, Statements};
+use crate::env::{CtObject, NatKind};
 use crate::expr::{
-    ChecksumType, CmpOp, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject, RtKey,
+    ChecksumType, CmpOp, CtDir, CtKey, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject,
+    RtKey, SocketKey, Synproxy, TunnelKey, XfrmKey,
 };
 use crate::state::Bucket;
 
@@ -129,6 +131,13 @@ pub enum LinkedVerdict {
     Goto(ChainIndex),
     /// Back to the caller.
     Return,
+    /// Final: to a listener (`NF_QUEUE`).
+    Queue {
+        /// Number of the queue.
+        num: u16,
+        /// Without a listener the next base chain goes on; otherwise the packet is dropped.
+        bypass: bool,
+    },
 }
 
 /// Value of a set's or map's element.
@@ -192,6 +201,30 @@ pub enum Stateful {
     },
     /// Notes the time.
     Last(Arc<State>),
+    /// A quota that is an object: as [`Stateful::Quota`], and tells the outside once when it is used up.
+    NamedQuota {
+        /// The amount.
+        bytes: u64,
+        /// `over`.
+        over: bool,
+        /// Consumption.
+        state: Arc<State>,
+    },
+    /// Matches while there are at most (or once there are more than, if `over`) so many connections.
+    Connlimit {
+        /// `ct count`.
+        limit: u32,
+        /// `over`.
+        over: bool,
+        /// Connections.
+        state: Arc<State>,
+    },
+    /// Gives the connection a helper, timeouts or an expectation.
+    Ct(Arc<CtObject>),
+    /// Answers for a server.
+    Synproxy(Synproxy),
+    /// Sets the packet's security mark.
+    SecMark(u32),
 }
 
 /// A set that lookups can name.
@@ -329,6 +362,67 @@ pub enum Op {
     Dup { addr: Option<u8>, v6: bool, dev: Option<u8> },
     /// Sends the packet.
     Fwd { dev: u8, addr: Option<u8>, v6: bool },
+    /// [`Ct::state`](penstock_packet::Ct::state) of the packet, 4 bytes in host order. Asks nobody.
+    CtState { dst: u8 },
+    /// Another key of the connection. Breaks if the packet has neither entry nor template. `Direction` is
+    /// [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all else is [`Env::ct_get`], which breaks the
+    /// rule with `None`, and whose bytes go into the register, the rest of their last word cleared.
+    ///
+    /// [`Env::ct_get`]: crate::Env::ct_get
+    Ct { key: CtKey, dir: Option<CtDir>, dst: u8 },
+    /// [`Env::ct_set`](crate::Env::ct_set) with `len` register bytes, if the packet has an entry. Never breaks.
+    CtSet { key: CtKey, src: u8, len: u8 },
+    /// [`Env::ct_set_zone`](crate::Env::ct_set_zone) with the 2 register bytes in host order, if the packet has neither
+    /// entry nor template: its answer decides.
+    CtSetZone { dir: Option<CtDir>, src: u8 },
+    /// Makes [`Meta::ct`](penstock_packet::Meta::ct) untracked if it has neither entry nor template. Asks nobody, never
+    /// breaks.
+    Notrack,
+    /// [`Env::nat`](crate::Env::nat) decides.
+    Nat(LinkedNat),
+    /// The verdict [`LinkedVerdict::Queue`].
+    Queue(LinkedQueue),
+    /// [`Env::synproxy`](crate::Env::synproxy) decides; breaks unless the packet is TCP over IPv4 or IPv6.
+    Synproxy(Synproxy),
+    /// Gives the packet to a local transparent socket; breaks without one. Breaks unless `family` is the packet's or 0.
+    Tproxy { family: u8, addr: Option<u8>, port: Option<u8> },
+    /// A property of the packet's local socket; breaks without one. `level` counts for cgroups only.
+    Socket { key: SocketKey, level: u32, dst: u8 },
+    /// The sender's operating system: 16 bytes.
+    Osf { ttl: u8, version: bool, dst: u8 },
+    /// A property of an IPsec transformation; breaks without one.
+    Xfrm { key: XfrmKey, out: bool, spnum: u32, dst: u8 },
+    /// Metadata of the tunnel that the packet came through: whether there is some, or its id, which breaks without.
+    Tunnel { key: TunnelKey, dst: u8 },
+}
+
+/// Where a translation finds its addresses and ports: register slots, both ends of each range.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct LinkedNat {
+    pub kind: NatKind,
+    /// Family of the addresses; 1 if there are none. In inet tables a packet of another family goes on with the next
+    /// operation.
+    pub family: u8,
+    pub addr: Option<(u8, u8)>,
+    pub port: Option<(u8, u8)>,
+    /// `NF_NAT_RANGE_*`, complete.
+    pub flags: u32,
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkedQueue {
+    /// The first, or the only one.
+    pub num: u16,
+    /// How many: the packet's hash, or with `fanout` the number of the worker, decides.
+    pub total: u16,
+    /// Register slot of its number in host order, of which the lower 16 bits count; `num` and `total` are then unused.
+    pub sreg: Option<u8>,
+    /// Without a listener the next base chain goes on.
+    pub bypass: bool,
+    /// By worker instead of hash.
+    pub fanout: bool,
 }
 
 /// Where to look for a packet in a tunnel, and what to load of it. Fields are those of

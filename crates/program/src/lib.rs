@@ -18,6 +18,7 @@ pub mod expr;
 pub mod image;
 pub mod interp;
 pub mod link;
+pub mod osf;
 pub mod parse;
 mod register;
 pub mod state;

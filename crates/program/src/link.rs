@@ -6,9 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::env::NatKind;
 use crate::expr::*;
 use crate::image::{ChainIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
-use crate::image::{InnerLoad, LinkedInner, LinkedSet};
+use crate::image::{InnerLoad, LinkedInner, LinkedNat, LinkedQueue, LinkedSet};
 use crate::state::{BadLimit, Bucket};
 use crate::{Data, Register, State, Verdict};
 
@@ -29,57 +30,16 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-const CONNTRACK: &str = "there is no connection tracking";
-
-/// Whether the path can run objects of a kind.
-pub fn supported_object(kind: ObjectType) -> Result<(), Unsupported> {
-    let reason = match kind {
-        ObjectType::Counter | ObjectType::Quota | ObjectType::Limit => return Ok(()),
-        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => {
-            CONNTRACK
-        }
-        ObjectType::Synproxy => "there is no TCP proxy",
-        ObjectType::SecMark => "there is no security module",
-        ObjectType::Tunnel => "packets carry no tunnel metadata",
-    };
-    Err(Unsupported { expression: "objref", reason })
-}
-
 /// Whether the path can run an expression, whatever it names.
 pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
     let reason = match expr {
-        Expr::Immediate(Immediate { data: ImmediateData::Verdict(Verdict::Queue), .. }) | Expr::Queue(_) => {
-            "there are no queue listeners"
-        }
         Expr::Payload(x) if x.base == PayloadBase::Tunnel => "tunnel headers exist inside inner only",
         Expr::PayloadSet(x) if x.base == PayloadBase::Tunnel => "tunnel headers cannot be written",
-        Expr::Meta(Meta { key, .. }) | Expr::MetaSet(MetaSet { key, .. }) => match key {
-            MetaKey::BriIifName
-            | MetaKey::BriOifName
-            | MetaKey::BriIifPvid
-            | MetaKey::BriIifVproto
-            | MetaKey::BriBroute
-            | MetaKey::BriIifHwAddr => "packets know no bridge",
-            _ => return Ok(()),
-        },
         Expr::Dynset(x) => return x.exprs.iter().try_for_each(supported),
-        Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => CONNTRACK,
-        Expr::Nat(_) | Expr::Masq(_) | Expr::Redir(_) => CONNTRACK,
-        Expr::FlowOffload(_) => CONNTRACK,
-        Expr::Objref(Objref::Named { kind, .. }) => match kind {
-            ObjectType::Counter | ObjectType::Quota | ObjectType::Limit => return Ok(()),
-            ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => {
-                CONNTRACK
-            }
-            ObjectType::Synproxy => "there is no TCP proxy",
-            ObjectType::SecMark => "there is no security module",
-            ObjectType::Tunnel => "packets carry no tunnel metadata",
-        },
-        Expr::Tproxy(_) | Expr::Socket(_) => "there are no local sockets to look up",
-        Expr::Synproxy(_) => "there is no TCP proxy",
-        Expr::Osf(_) => "there is no database of operating systems",
-        Expr::Xfrm(_) => "packets carry no IPsec state",
-        Expr::Tunnel(_) => "packets carry no tunnel metadata",
+        Expr::FlowOffload(_) => "there are no flowtables in the packet path yet",
+        Expr::Objref(Objref::Named { kind: ObjectType::Tunnel, .. }) => {
+            "packets carry no tunnel metadata to set"
+        }
         Expr::Inner(x) => match &*x.expr {
             Expr::Payload(_) | Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => {
                 return Ok(());
@@ -90,6 +50,8 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         Expr::Immediate(_)
         | Expr::Payload(_)
         | Expr::PayloadSet(_)
+        | Expr::Meta(_)
+        | Expr::MetaSet(_)
         | Expr::Cmp(_)
         | Expr::Range(_)
         | Expr::Bitwise(_)
@@ -99,7 +61,8 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         | Expr::Limit(_)
         | Expr::Quota(_)
         | Expr::Last(_)
-        | Expr::Objref(Objref::Map { .. })
+        | Expr::Connlimit(_)
+        | Expr::Objref(Objref::Named { .. } | Objref::Map { .. })
         | Expr::Log(_)
         | Expr::Exthdr(_)
         | Expr::ExthdrSet(_)
@@ -108,6 +71,19 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         | Expr::Hash(_)
         | Expr::Fib(_)
         | Expr::Rt(_)
+        | Expr::Ct(_)
+        | Expr::CtSet(_)
+        | Expr::Notrack
+        | Expr::Nat(_)
+        | Expr::Masq(_)
+        | Expr::Redir(_)
+        | Expr::Queue(_)
+        | Expr::Tproxy(_)
+        | Expr::Synproxy(_)
+        | Expr::Socket(_)
+        | Expr::Osf(_)
+        | Expr::Xfrm(_)
+        | Expr::Tunnel(_)
         | Expr::Reject(_)
         | Expr::Dup(_)
         | Expr::Fwd(_) => return Ok(()),
@@ -181,10 +157,7 @@ pub fn link_verdict(verdict: &Verdict, names: &dyn Names) -> Result<LinkedVerdic
         Verdict::Return => LinkedVerdict::Return,
         Verdict::Jump(name) => LinkedVerdict::Jump(chain(name)?),
         Verdict::Goto(name) => LinkedVerdict::Goto(chain(name)?),
-        Verdict::Queue => {
-            let reason = "there are no queue listeners";
-            return Err(LinkReason::Unsupported(Unsupported { expression: "queue", reason }));
-        }
+        Verdict::Queue => LinkedVerdict::Queue { num: 0, bypass: false },
     })
 }
 
@@ -204,6 +177,7 @@ pub fn link_stateful(expr: &Expr, state: &Arc<State>) -> Result<Option<Stateful>
             Stateful::Limit { bucket, state }
         }
         Expr::Last(_) => Stateful::Last(state),
+        Expr::Connlimit(c) => Stateful::Connlimit { limit: c.count, over: c.over, state },
         _ => return Ok(None),
     }))
 }
@@ -314,9 +288,12 @@ fn link_expr(
         },
         Expr::Meta(x) => Op::Meta { key: x.key, dst: slot(x.dreg, x.key.width())? },
         Expr::MetaSet(x) => match x.key {
-            MetaKey::Mark | MetaKey::Priority | MetaKey::SecMark | MetaKey::PktType | MetaKey::NfTrace => {
-                Op::MetaSet { key: x.key, src: slot(x.sreg, x.key.width())? }
-            }
+            MetaKey::Mark
+            | MetaKey::Priority
+            | MetaKey::SecMark
+            | MetaKey::PktType
+            | MetaKey::NfTrace
+            | MetaKey::BriBroute => Op::MetaSet { key: x.key, src: slot(x.sreg, x.key.width())? },
             _ => return Err(LinkReason::Malformed("a meta key that cannot be set")),
         },
         Expr::Cmp(x) => {
@@ -435,7 +412,7 @@ fn link_expr(
             None => return Err(LinkReason::Unknown { what: "object", name: name.clone() }),
         },
         Expr::Counter(_) => Op::Counter(state.ok_or(no_state)?.clone()),
-        Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) => {
+        Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_) => {
             let linked = link_stateful(expr, state.ok_or(no_state.clone())?)?;
             Op::Stateful(Arc::new(linked.ok_or(no_state)?))
         }
@@ -496,27 +473,109 @@ fn link_expr(
             let addr = x.addr.map(|reg| slot(reg, addr_len(v6))).transpose()?;
             Op::Fwd { dev: slot(x.dev, 4)?, addr, v6 }
         }
+        Expr::Ct(x) => {
+            let dst = slot(x.dreg, x.key.width(nfproto))?;
+            match x.key {
+                CtKey::State => Op::CtState { dst },
+                key => Op::Ct { key, dir: x.dir, dst },
+            }
+        }
+        Expr::CtSet(x) => {
+            let len = x.key.width(nfproto);
+            let src = slot(x.sreg, len)?;
+            match x.key {
+                CtKey::Zone => Op::CtSetZone { dir: x.dir, src },
+                CtKey::Mark | CtKey::SecMark | CtKey::Labels | CtKey::EventMask => {
+                    Op::CtSet { key: x.key, src, len: len as u8 }
+                }
+                _ => return Err(LinkReason::Malformed("a ct key that cannot be set")),
+            }
+        }
+        Expr::Notrack => Op::Notrack,
+        Expr::Nat(x) => {
+            let kind = match x.kind {
+                NatType::Snat => NatKind::Source,
+                NatType::Dnat => NatKind::Destination,
+            };
+            let len = addr_len(x.family != NFPROTO_IPV4);
+            let addr = slots(x.addr_min, x.addr_max, len)?;
+            let mut nat = link_nat(kind, x.proto_min, x.proto_max, x.flags)?;
+            if addr.is_some() {
+                nat.flags |= NAT_MAP_IPS;
+            }
+            Op::Nat(LinkedNat { family: x.family, addr, ..nat })
+        }
+        Expr::Masq(x) => Op::Nat(link_nat(NatKind::Masquerade, x.proto_min, x.proto_max, x.flags)?),
+        Expr::Redir(x) => Op::Nat(link_nat(NatKind::Redirect, x.proto_min, x.proto_max, x.flags)?),
+        Expr::Queue(x) => {
+            let sreg = x.sreg.map(|sreg| slot(sreg, 4)).transpose()?;
+            if sreg.is_none() && (x.total == 0 || x.num.checked_add(x.total - 1).is_none()) {
+                return Err(LinkReason::Malformed("queues have numbers from 0 to 65535"));
+            }
+            let (num, total, bypass, fanout) = (x.num, x.total, x.bypass, x.fanout);
+            Op::Queue(LinkedQueue { num, total, sreg, bypass, fanout })
+        }
+        Expr::Synproxy(x) => Op::Synproxy(*x),
+        Expr::Tproxy(x) => {
+            let len = addr_len(x.family != NFPROTO_IPV4);
+            let addr = x.addr.map(|reg| slot(reg, len)).transpose()?;
+            Op::Tproxy { family: x.family, addr, port: x.port.map(|reg| slot(reg, 2)).transpose()? }
+        }
+        Expr::Socket(x) => {
+            let len = match x.key {
+                SocketKey::Transparent | SocketKey::Wildcard => 1,
+                SocketKey::Mark => 4,
+                SocketKey::Cgroupv2 => 8,
+            };
+            Op::Socket { key: x.key, level: x.level, dst: slot(x.dreg, len)? }
+        }
+        Expr::Osf(x) => Op::Osf { ttl: x.ttl, version: x.version, dst: slot(x.dreg, 16)? },
+        Expr::Xfrm(x) => {
+            let len = match x.key {
+                XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6 => 16,
+                XfrmKey::DaddrIp4 | XfrmKey::SaddrIp4 | XfrmKey::Reqid | XfrmKey::Spi => 4,
+            };
+            Op::Xfrm { key: x.key, out: x.out, spnum: x.spnum, dst: slot(x.dreg, len)? }
+        }
+        Expr::Tunnel(x) => {
+            let len = match x.key {
+                TunnelKey::Path => 1,
+                TunnelKey::Id => 4,
+            };
+            Op::Tunnel { key: x.key, dst: slot(x.dreg, len)? }
+        }
         // `supported` refuses them first.
-        Expr::Connlimit(_)
-        | Expr::Ct(_)
-        | Expr::CtSet(_)
-        | Expr::Notrack
-        | Expr::Nat(_)
-        | Expr::Masq(_)
-        | Expr::Redir(_)
-        | Expr::Queue(_)
-        | Expr::Tproxy(_)
-        | Expr::Synproxy(_)
-        | Expr::Socket(_)
-        | Expr::Osf(_)
-        | Expr::Xfrm(_)
-        | Expr::Tunnel(_)
-        | Expr::FlowOffload(_)
-        | Expr::Xt(_) => {
+        Expr::FlowOffload(_) | Expr::Xt(_) => {
             return Err(LinkReason::Unsupported(Unsupported {
                 expression: expr.name(),
                 reason: "not linked",
             }));
         }
     })
+}
+
+/// `NF_NAT_RANGE_MAP_IPS`.
+const NAT_MAP_IPS: u32 = 1 << 0;
+/// `NF_NAT_RANGE_PROTO_SPECIFIED`.
+const NAT_PROTO_SPECIFIED: u32 = 1 << 1;
+
+/// Slots of both ends of a range; one register alone is both.
+fn slots(min: Option<Register>, max: Option<Register>, len: u32) -> Result<Option<(u8, u8)>, LinkReason> {
+    let Some(min) = min else { return Ok(None) };
+    Ok(Some((slot(min, len)?, slot(max.unwrap_or(min), len)?)))
+}
+
+/// A translation without addresses.
+fn link_nat(
+    kind: NatKind,
+    min: Option<Register>,
+    max: Option<Register>,
+    mut flags: u32,
+) -> Result<LinkedNat, LinkReason> {
+    const INET: u8 = 1;
+    let port = slots(min, max, 2)?;
+    if port.is_some() {
+        flags |= NAT_PROTO_SPECIFIED;
+    }
+    Ok(LinkedNat { kind, family: INET, addr: None, port, flags })
 }

@@ -7,7 +7,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::expr::{Counter, Last, Limit, LimitType, Quota};
 use crate::{DynamicSet, Expr};
@@ -47,6 +47,8 @@ impl CounterState {
 #[derive(Debug, Default)]
 pub struct QuotaState {
     consumed: AtomicU64,
+    /// It was said that it is used up.
+    told: AtomicBool,
 }
 
 impl QuotaState {
@@ -54,6 +56,18 @@ impl QuotaState {
     #[inline]
     pub fn consume(&self, bytes: u64, quota: u64) -> bool {
         consume(&self.consumed, bytes, quota)
+    }
+
+    /// Whether it is to be said that the quota is used up: the first time since it was reset.
+    #[inline]
+    pub(crate) fn tell_once(&self) -> bool {
+        !self.told.load(Relaxed) && !self.told.swap(true, Relaxed)
+    }
+
+    /// Starts again: the bytes so far.
+    fn reset(&self) -> u64 {
+        self.told.store(false, Relaxed);
+        self.consumed.swap(0, Relaxed)
     }
 
     /// Bytes so far, which may exceed the quota.
@@ -66,6 +80,48 @@ impl QuotaState {
 #[inline]
 pub(crate) fn consume(consumed: &AtomicU64, bytes: u64, quota: u64) -> bool {
     consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
+}
+
+/// A number of connections (`struct nf_conncount_list`, of which this is only the length): which count it is in the upper
+/// half, so that who leaves does not leave another that took its place.
+#[derive(Debug, Default)]
+pub struct ConnCountState {
+    word: AtomicU64,
+}
+
+impl ConnCountState {
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        &self.word
+    }
+}
+
+/// One connection more: the number then, and which count it is, which is never 0.
+pub(crate) fn join(word: &AtomicU64) -> (u32, u32) {
+    static LAST_ID: AtomicU32 = AtomicU32::new(0);
+    let mut new_id = 0;
+    let mut seen = word.load(Relaxed);
+    loop {
+        let mut id = (seen >> 32) as u32;
+        if id == 0 {
+            while new_id == 0 {
+                new_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
+            }
+            id = new_id;
+        }
+        let connections = (seen as u32).saturating_add(1);
+        let new = u64::from(id) << 32 | u64::from(connections);
+        match word.compare_exchange_weak(seen, new, Relaxed, Relaxed) {
+            Ok(_) => return (connections, id),
+            Err(now) => seen = now,
+        }
+    }
+}
+
+/// One connection less, if it is still the count that it was.
+pub(crate) fn leave(word: &AtomicU64, id: u32) {
+    let less = |word: u64| ((word >> 32) as u32 == id && word as u32 != 0).then(|| word - 1);
+    // Another count in its place has nothing to give back.
+    let _ = word.fetch_update(Relaxed, Relaxed, less);
 }
 
 /// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
@@ -224,8 +280,8 @@ pub enum State {
     Numgen(NumgenState),
     /// Seed of a `jhash` that names none: random, the same for the rule's life.
     HashSeed(u32),
-    /// Of a connection limit. It counts nothing yet: without connection tracking no such rule is linked.
-    Connlimit,
+    /// Of a connection limit.
+    Connlimit(ConnCountState),
     /// Of a statement of an element of a set that packets change.
     InSet {
         /// The set.
@@ -285,7 +341,10 @@ impl State {
         }
         Some(match expr {
             Expr::Counter(c) => State::Counter(CounterState::new(c.packets, c.bytes)),
-            Expr::Quota(q) => State::Quota(QuotaState { consumed: AtomicU64::new(q.consumed) }),
+            Expr::Quota(q) => State::Quota(QuotaState {
+                consumed: AtomicU64::new(q.consumed),
+                told: AtomicBool::new(false),
+            }),
             Expr::Limit(_) => State::Limit(LimitState::default()),
             Expr::Last(l) => {
                 let used = now.saturating_sub(l.msecs.saturating_mul(1_000_000));
@@ -296,7 +355,7 @@ impl State {
                 let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
                 State::HashSeed(random as u32)
             }
-            Expr::Connlimit(_) => State::Connlimit,
+            Expr::Connlimit(_) => State::Connlimit(ConnCountState::default()),
             _ => return None,
         })
     }
@@ -317,7 +376,7 @@ impl State {
     pub fn reset(&self, expr: &Expr, now: u64) -> Expr {
         match (self, expr) {
             (State::Counter(state), Expr::Counter(_)) => counter(state.reset()),
-            (State::Quota(state), Expr::Quota(q)) => quota(q, state.consumed.swap(0, Relaxed)),
+            (State::Quota(state), Expr::Quota(q)) => quota(q, state.reset()),
             (State::Last(state), Expr::Last(_)) => {
                 let shown = last(state.since(now));
                 state.at.store(NEVER, Relaxed);

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::env::CtObject;
+use penstock_program::expr::{Expr, ObjectType, Objref};
 use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict};
 use penstock_program::{Data, State};
@@ -144,7 +145,15 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         let first = image.rules.len() as u32;
         for rule in &chain.rules {
             let first = image.ops.len() as u32;
-            link_rule(&rule.exprs, &rule.states, nfproto, &resolver, &mut image.ops).map_err(|e| {
+            let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
+                let reason = LinkReason::Unsupported(waits_for(expr)?);
+                Some(penstock_program::link::LinkError { expression, reason })
+            });
+            let linked = match waiting {
+                Some(error) => Err(error),
+                None => link_rule(&rule.exprs, &rule.states, nfproto, &resolver, &mut image.ops),
+            };
+            linked.map_err(|e| {
                 let name = rule.exprs.get(e.expression).map_or("", Expr::name);
                 let (chain, handle) = (chain.name.clone(), rule.handle);
                 error(Place::Rule { chain, handle, expression: e.expression, name }, e.reason)
@@ -162,8 +171,8 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         });
         if let Some(base) = &chain.base {
             if base.kind == ChainType::Nat {
-                let reason = "there is no connection tracking";
-                let reason = LinkReason::Unsupported(Unsupported { expression: "chain type nat", reason });
+                let unsupported = Unsupported { expression: "chain type nat", reason: NO_CONNTRACK };
+                let reason = LinkReason::Unsupported(unsupported);
                 return Err(error(Place::Chain(chain.name.clone()), reason));
             }
             linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
@@ -219,8 +228,8 @@ impl Resolver<'_> {
             None | Some(MapData::Verdict | MapData::Object(_)) => None,
         };
         if let Some(dynamic) = set.dynamic() {
-            if !dynamic.is_runnable() {
-                let (expression, reason) = ("connlimit", "there is no connection tracking");
+            if !dynamic.is_runnable() || set.exprs.iter().any(|e| waits_for(e).is_some()) {
+                let (expression, reason) = ("connlimit", NO_CONNTRACK);
                 return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
             }
             let gc_interval = if set.gc_interval == 0 { GC_INTERVAL } else { set.gc_interval.into() };
@@ -247,11 +256,13 @@ impl Resolver<'_> {
             (Some(ElementData::Value(data)), _) => LinkedData::from_bytes(Data::bytes(data)),
             (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
             (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
-                Some(object) => LinkedData::Object(object.clone()),
-                None => {
-                    penstock_program::link::supported_object(kind).map_err(LinkReason::Unsupported)?;
-                    return Err(LinkReason::Unknown { what: "object", name: name.clone() });
+                Some(object) => {
+                    if let Some(unsupported) = object_waits_for(kind) {
+                        return Err(LinkReason::Unsupported(unsupported));
+                    }
+                    LinkedData::Object(object.clone())
                 }
+                None => return Err(LinkReason::Unknown { what: "object", name: name.clone() }),
             },
             (Some(ElementData::Object(_)), _) => {
                 return Err(LinkReason::Malformed("an object in a map of values"));
@@ -280,7 +291,71 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
     Ok(linked.into())
 }
 
-/// An object that rules can run; `None` for those that the path has no use for yet.
+/// An object that rules can run; `None` for limits that are malformed.
 fn link_object(object: &Object) -> Option<Stateful> {
-    link_stateful(&object.value.as_expr()?, object.state.as_ref()?).ok().flatten()
+    Some(match &object.value {
+        ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
+            match link_stateful(&object.value.as_expr()?, object.state.as_ref()?).ok().flatten()? {
+                Stateful::Quota { bytes, over, state } => Stateful::NamedQuota { bytes, over, state },
+                stateful => stateful,
+            }
+        }
+        ObjectValue::CtHelper { helper, l4proto, l3proto } => Stateful::Ct(Arc::new(CtObject::Helper {
+            name: helper.clone(),
+            l4proto: *l4proto,
+            l3proto: *l3proto as u8,
+        })),
+        ObjectValue::CtTimeout { l4proto, l3proto, values } => Stateful::Ct(Arc::new(CtObject::Timeout {
+            l4proto: *l4proto,
+            l3proto: *l3proto as u8,
+            values: values.as_slice().into(),
+        })),
+        ObjectValue::CtExpect { l4proto, l3proto, dport, timeout, size } => {
+            Stateful::Ct(Arc::new(CtObject::Expect {
+                l4proto: *l4proto,
+                l3proto: *l3proto as u8,
+                dport: *dport,
+                timeout: *timeout,
+                size: *size,
+            }))
+        }
+        ObjectValue::Synproxy(synproxy) => Stateful::Synproxy(*synproxy),
+        ObjectValue::SecMark(context) => Stateful::SecMark(secmark(context)),
+    })
+}
+
+/// The number of a security context: the same for the same context, also in another generation. Without a security
+/// module numbers mean nothing but themselves, and packets and connections keep them.
+fn secmark(context: &str) -> u32 {
+    penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
+}
+
+const NO_CONNTRACK: &str = "there is no connection tracking";
+
+/// What the packet path does not offer to an expression.
+fn waits_for(expr: &Expr) -> Option<Unsupported> {
+    let reason = match expr {
+        Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => NO_CONNTRACK,
+        Expr::Nat(_) | Expr::Masq(_) | Expr::Redir(_) => NO_CONNTRACK,
+        Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
+        Expr::Queue(_) => "there are no queue listeners",
+        Expr::Synproxy(_) => "there is no TCP proxy",
+        Expr::Tproxy(_) | Expr::Socket(_) => "there are no local sockets to look up",
+        Expr::Osf(_) => "there is no database of operating systems",
+        Expr::Objref(Objref::Named { kind, .. }) => return object_waits_for(*kind),
+        _ => return None,
+    };
+    Some(Unsupported { expression: expr.name(), reason })
+}
+
+/// What the packet path does not offer to objects of a kind.
+fn object_waits_for(kind: ObjectType) -> Option<Unsupported> {
+    let reason = match kind {
+        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => {
+            NO_CONNTRACK
+        }
+        ObjectType::Synproxy => "there is no TCP proxy",
+        _ => return None,
+    };
+    Some(Unsupported { expression: "objref", reason })
 }

@@ -225,14 +225,14 @@ pub enum ObjectValue {
         helper: Arc<str>,
         /// IP protocol number.
         l4proto: u8,
-        /// Ethertype.
+        /// `NFPROTO_*`.
         l3proto: u16,
     },
     /// Seconds per state of the protocol, by the kernel's state number.
     CtTimeout {
         /// IP protocol number.
         l4proto: u8,
-        /// Ethertype.
+        /// `NFPROTO_*`.
         l3proto: u16,
         /// State and seconds.
         values: Vec<(u8, u32)>,
@@ -241,7 +241,7 @@ pub enum ObjectValue {
     CtExpect {
         /// IP protocol number.
         l4proto: u8,
-        /// Ethertype.
+        /// `NFPROTO_*`.
         l3proto: u16,
         /// Destination port.
         dport: u16,

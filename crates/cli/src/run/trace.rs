@@ -101,6 +101,7 @@ impl fmt::Display for Word<'_> {
             TraceVerdict::Return => f.write_str("return"),
             TraceVerdict::Jump(chain) => write!(f, "jump {chain}"),
             TraceVerdict::Goto(chain) => write!(f, "goto {chain}"),
+            TraceVerdict::Queue => f.write_str("queue"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What to offer the client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Synproxy {
     /// `NFTA_SYNPROXY_MSS`.
     pub mss: u16,

@@ -1,18 +1,26 @@
 //! Sets that packets change: updates (`net/netfilter/nft_dynset.c`) and lookups.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use penstock_packet::Packet;
 
-use super::Step;
 use super::registers::Registers;
+use super::{Step, stateful};
+use crate::Env;
 use crate::dynamic::{DynamicSet, Found, Statement};
+use crate::env::ConnCount;
 use crate::expr::DynsetOp;
 use crate::image::{Load, SetUpdate};
 use crate::state;
 
 #[inline(never)]
-pub(super) fn update(update: &SetUpdate, registers: &mut Registers, packet: &Packet) -> Step {
+pub(super) fn update<E: Env>(
+    update: &SetUpdate,
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> Step {
     let now = packet.meta.time;
     let key = registers.bytes(update.key, update.key_len);
     let set = &update.set;
@@ -29,20 +37,22 @@ pub(super) fn update(update: &SetUpdate, registers: &mut Registers, packet: &Pac
         set.add(key, data, now, update.timeout, &update.statements)
     });
     match found {
-        Some(found) => statements(set, found, packet),
+        Some(found) => statements(set, found, packet, env),
         None => Step::Break,
     }
 }
 
 #[inline(never)]
-pub(super) fn lookup(
-    set: &DynamicSet,
+#[allow(clippy::too_many_arguments)]
+pub(super) fn lookup<E: Env>(
+    set: &Arc<DynamicSet>,
     src: u8,
     key_len: u8,
     inverse: bool,
     load: Load,
     registers: &mut Registers,
     packet: &Packet,
+    env: &mut E,
 ) -> Step {
     let mut data = [0; 64];
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time, &mut data);
@@ -56,13 +66,13 @@ pub(super) fn lookup(
         // Such sets hold no verdicts.
         Load::Verdict => return Step::Break,
     }
-    statements(set, found, packet)
+    statements(set, found, packet, env)
 }
 
 /// Runs the statements of an element (`nft_set_elem_update_expr()`).
 #[inline]
-fn statements(set: &DynamicSet, found: Found, packet: &Packet) -> Step {
-    for (statement, words) in set.statements_of(found) {
+fn statements<E: Env>(set: &Arc<DynamicSet>, found: Found, packet: &Packet, env: &mut E) -> Step {
+    for (number, (statement, words)) in set.statements_of(found).enumerate() {
         let breaks = match statement {
             Statement::Counter => {
                 words[0].fetch_add(1, Relaxed);
@@ -78,6 +88,13 @@ fn statements(set: &DynamicSet, found: Found, packet: &Packet) -> Step {
             Statement::Last => {
                 words[0].store(packet.meta.time, Relaxed);
                 false
+            }
+            Statement::Connlimit { limit, over } => {
+                let count = ConnCount::Element { set, slot: found.slot, statement: number };
+                match stateful::connlimit(*limit, *over, count, packet, env) {
+                    Step::Next => false,
+                    ends => return ends,
+                }
             }
             Statement::Kept => false,
         };

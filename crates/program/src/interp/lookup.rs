@@ -5,17 +5,20 @@ use penstock_sets::Set;
 
 use super::registers::Registers;
 use super::{Step, stateful};
+use crate::Env;
 use crate::image::{LinkedData, LinkedValue, Load};
 
 #[inline(never)]
-pub(super) fn lookup(
+#[allow(clippy::too_many_arguments)]
+pub(super) fn lookup<E: Env>(
     set: &Set<LinkedValue>,
     src: u8,
     key_len: u8,
     inverse: bool,
     load: Load,
     registers: &mut Registers,
-    packet: &Packet,
+    packet: &mut Packet,
+    env: &mut E,
 ) -> Step {
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time);
     if found.is_some() == inverse {
@@ -37,22 +40,24 @@ pub(super) fn lookup(
         (Load::Verdict | Load::Bytes { .. }, _) => return Step::Break,
     }
     for statement in &value.statements {
-        if stateful::run(statement, packet) == Step::Break {
-            return Step::Break;
+        match stateful::run(statement, packet, env) {
+            Step::Next => {}
+            ends => return ends,
         }
     }
     step
 }
 
-pub(super) fn object(
+pub(super) fn object<E: Env>(
     set: &Set<LinkedValue>,
     src: u8,
     key_len: u8,
     registers: &mut Registers,
-    packet: &Packet,
+    packet: &mut Packet,
+    env: &mut E,
 ) -> Step {
     match set.lookup(registers.bytes(src, key_len), packet.meta.time).map(|e| &e.value.data) {
-        Some(LinkedData::Object(object)) => stateful::run(object, packet),
+        Some(LinkedData::Object(object)) => stateful::run(object, packet, env),
         _ => Step::Break,
     }
 }

@@ -78,8 +78,7 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         },
         MetaKey::Cpu => registers.set_word(dst, env.cpu()),
         MetaKey::Prandom => registers.set_word(dst, env.random()),
-        // Nothing decrypts packets.
-        MetaKey::SecPath => registers.set_u8(dst, 0),
+        MetaKey::SecPath => registers.set_u8(dst, env.ipsec(packet, false, 0).is_some().into()),
         MetaKey::TimeNs => registers.set(dst, &meta.time.to_ne_bytes()),
         MetaKey::TimeDay => registers.set_u8(dst, ((4 + seconds(meta.time) / 86_400) % 7) as u8),
         MetaKey::TimeHour => registers.set_word(dst, (seconds(meta.time) % 86_400) as u32),
@@ -93,13 +92,23 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
                 _ => registers.set(dst, &name(env, sdif)),
             }
         }
-        // Linking refuses keys of bridges; without a bridge the kernel breaks, too.
-        MetaKey::BriIifName
-        | MetaKey::BriOifName
-        | MetaKey::BriIifPvid
-        | MetaKey::BriIifVproto
-        | MetaKey::BriBroute
-        | MetaKey::BriIifHwAddr => return Step::Break,
+        // No bridge is an empty name.
+        MetaKey::BriIifName => registers.set(dst, &env.bridge_port(meta.iif).map_or([0; 16], |p| p.bridge)),
+        MetaKey::BriOifName => registers.set(dst, &env.bridge_port(meta.oif).map_or([0; 16], |p| p.bridge)),
+        MetaKey::BriIifPvid => match env.bridge_port(meta.iif).and_then(|p| p.vlan) {
+            Some((pvid, _)) => registers.set_half(dst, pvid.to_ne_bytes()),
+            None => return Step::Break,
+        },
+        MetaKey::BriIifVproto => match env.bridge_port(meta.iif).and_then(|p| p.vlan) {
+            Some((_, protocol)) => registers.set_half(dst, protocol.to_be_bytes()),
+            None => return Step::Break,
+        },
+        MetaKey::BriIifHwAddr => match env.bridge_port(meta.iif) {
+            Some(port) => registers.set(dst, &port.address),
+            None => return Step::Break,
+        },
+        // It can only be set; the verifier lets no load through.
+        MetaKey::BriBroute => return Step::Break,
         MetaKey::L4Proto
         | MetaKey::NfProto
         | MetaKey::Protocol
@@ -162,6 +171,7 @@ pub(super) fn set(key: MetaKey, src: u8, registers: &Registers, packet: &mut Pac
         MetaKey::Priority => meta.priority = registers.word(src),
         MetaKey::SecMark => meta.secmark = registers.word(src),
         MetaKey::NfTrace => meta.nftrace = byte != 0,
+        MetaKey::BriBroute => meta.broute = byte != 0,
         MetaKey::PktType => {
             let wanted = match byte {
                 0 => PacketType::Host,

@@ -5,6 +5,7 @@
 
 mod bitwise;
 mod compare;
+mod ct;
 mod dup_fwd;
 mod dynset;
 pub mod engine;
@@ -14,20 +15,25 @@ mod hash;
 mod inner;
 mod lookup;
 mod meta;
+mod nat;
 mod numgen;
+mod osf;
 mod payload;
 mod payload_set;
+mod queue;
 mod registers;
 mod reject;
 mod rt;
+mod socket;
 mod stateful;
+mod xfrm;
 
 use std::mem::MaybeUninit;
 
 use penstock_packet::Packet;
 
 use crate::Env;
-use crate::env::Trace;
+use crate::env::{Decision, Trace};
 use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, Op, RuleIndex};
 use registers::Registers;
 
@@ -43,8 +49,18 @@ pub enum Outcome {
     Accept,
     /// A rule dropped the packet; also after a reject was sent.
     Drop(RuleIndex),
-    /// [`Env::fwd`] has taken the packet.
+    /// The outside has taken the packet: [`Env::fwd`], [`Env::synproxy`].
     Stolen,
+    /// A rule gives the packet to a listener (`NF_QUEUE_NR()`).
+    Queue {
+        /// Which rule.
+        rule: RuleIndex,
+        /// Number of the queue.
+        num: u16,
+        /// Without a listener the packet goes on at the next base chain (`NF_VERDICT_FLAG_QUEUE_BYPASS`); otherwise it is
+        /// dropped.
+        bypass: bool,
+    },
     /// No rule decided: the chain's policy does.
     Policy,
 }
@@ -62,6 +78,19 @@ pub enum Step {
     Drop,
     /// The packet is gone.
     Stolen,
+}
+
+impl From<Decision> for Step {
+    #[inline]
+    fn from(decision: Decision) -> Step {
+        match decision {
+            Decision::Continue => Step::Next,
+            Decision::Break => Step::Break,
+            Decision::Accept => Step::Verdict(LinkedVerdict::Accept),
+            Decision::Drop => Step::Verdict(LinkedVerdict::Drop),
+            Decision::Stolen => Step::Stolen,
+        }
+    }
 }
 
 impl Step {
@@ -156,6 +185,7 @@ fn run_from<E: Env>(
             match verdict {
                 LinkedVerdict::Accept => return Some(Outcome::Accept),
                 LinkedVerdict::Drop => return Some(Outcome::Drop(rule)),
+                LinkedVerdict::Queue { num, bypass } => return Some(Outcome::Queue { rule, num, bypass }),
                 LinkedVerdict::Continue | LinkedVerdict::Break => {}
                 LinkedVerdict::Jump(chain) => {
                     // Commit refuses deeper rulesets; a packet that meets one nevertheless is dropped.
@@ -245,15 +275,15 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Rshift { src, dst, words, bits } => bitwise::rshift(*src, *dst, *words, *bits, registers),
         Op::Byteorder { src, dst, len, size } => bitwise::byteorder(*src, *dst, *len, *size, registers),
         Op::Lookup { src, key_len, inverse, load, set } => {
-            lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet)
+            lookup::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
         }
         Op::LookupDynamic { src, key_len, inverse, load, set } => {
-            dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet)
+            dynset::lookup(set, *src, *key_len, *inverse, *load, registers, packet, env)
         }
-        Op::SetUpdate(update) => dynset::update(update, registers, packet),
-        Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet),
+        Op::SetUpdate(update) => dynset::update(update, registers, packet, env),
+        Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet, env),
         Op::Counter(state) => stateful::counter(state, packet),
-        Op::Stateful(stateful) => stateful::run(stateful, packet),
+        Op::Stateful(stateful) => stateful::run(stateful, packet, env),
         Op::Log(log) => {
             env.log(packet, log);
             Step::Next
@@ -288,5 +318,18 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Reject(reject) => reject::eval(reject, packet, env),
         Op::Dup { addr, v6, dev } => dup_fwd::dup(*addr, *v6, *dev, registers, packet, env),
         Op::Fwd { dev, addr, v6 } => dup_fwd::fwd(*dev, *addr, *v6, registers, packet, env),
+        Op::CtState { dst } => ct::state(*dst, registers, packet),
+        Op::Ct { key, dir, dst } => ct::get(*key, *dir, *dst, registers, packet, env),
+        Op::CtSet { key, src, len } => ct::set(*key, *src, *len, registers, packet, env),
+        Op::CtSetZone { dir, src } => ct::set_zone(*dir, *src, registers, packet, env),
+        Op::Notrack => ct::notrack(packet),
+        Op::Nat(nat) => nat::eval(nat, registers, packet, env),
+        Op::Queue(queue) => Step::Verdict(queue::eval(queue, registers, packet, env)),
+        Op::Synproxy(offer) => stateful::synproxy(offer, packet, env),
+        Op::Tproxy { family, addr, port } => socket::tproxy(*family, *addr, *port, registers, packet, env),
+        Op::Socket { key, level, dst } => socket::load(*key, *level, *dst, registers, packet, env),
+        Op::Osf { ttl, version, dst } => osf::eval(*ttl, *version, *dst, registers, packet, env),
+        Op::Xfrm { key, out, spnum, dst } => xfrm::get(*key, *out, *spnum, *dst, registers, packet, env),
+        Op::Tunnel { key, dst } => xfrm::tunnel(*key, *dst, registers, packet, env),
     }
 }

@@ -1,0 +1,183 @@
+//! What programs ask of connection tracking and translation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::dynamic::DynamicSet;
+use crate::state::{self, State};
+
+/// What the outside makes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Decision {
+    /// The rule goes on.
+    Continue,
+    /// The rule ends (`NFT_BREAK`).
+    Break,
+    /// The verdict is accept.
+    Accept,
+    /// The verdict is drop.
+    Drop,
+    /// The outside has taken the packet (`NF_STOLEN`).
+    Stolen,
+}
+
+/// What a `ct helper`, `ct timeout` or `ct expectation` object asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CtObject {
+    /// A helper for a new connection (`nft_ct_helper_obj_eval()`).
+    Helper {
+        /// Its name, `ftp` and the like.
+        name: Arc<str>,
+        /// Transport protocol that the connection has to be of.
+        l4proto: u8,
+        /// `NFPROTO_*` that the connection has to be of; 1 (inet) for both.
+        l3proto: u8,
+    },
+    /// Timeouts for a new connection (`nft_ct_timeout_obj_eval()`).
+    Timeout {
+        /// Transport protocol that the packet has to be of.
+        l4proto: u8,
+        /// `NFPROTO_*` that the packet has to be of; 1 (inet) for both. The kernel does not ask.
+        l3proto: u8,
+        /// State of the protocol and seconds: for TCP `TCP_CONNTRACK_*`, 10 after retransmissions and 11 for data
+        /// without answer; for UDP 0 without reply and 1 with.
+        values: Arc<[(u8, u32)]>,
+    },
+    /// A connection to expect in the other direction (`nft_ct_expect_obj_eval()`).
+    Expect {
+        /// Transport protocol expected.
+        l4proto: u8,
+        /// `NFPROTO_*` expected; 1 (inet) for that of the packet's connection.
+        l3proto: u8,
+        /// Destination port expected, host order.
+        dport: u16,
+        /// Milliseconds until it is expected no more.
+        timeout: u32,
+        /// Most expectations at a time of one connection.
+        size: u8,
+    },
+}
+
+/// What a `nat`, `masq` or `redir` expression translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NatKind {
+    /// The source (`snat`).
+    Source,
+    /// The destination (`dnat`).
+    Destination,
+    /// The source, to an address of the device on the way out (`masquerade`): the addresses of the request are unused.
+    Masquerade,
+    /// The destination, to this host (`redirect`): the addresses of the request are unused.
+    Redirect,
+}
+
+/// A translation that a rule asks for (`struct nf_nat_range2` as `nft_nat_eval()`, `nft_masq_eval()` and
+/// `nft_redir_eval()` fill it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NatRequest {
+    /// What is translated.
+    pub kind: NatKind,
+    /// First address in network order, an IPv4 address in the first four bytes; zeros unless
+    /// `NF_NAT_RANGE_MAP_IPS` (1) is among the flags. With `NF_NAT_RANGE_NETMAP` (64) it is the finished address: the
+    /// packet's behind the prefix.
+    pub min_address: [u8; 16],
+    /// Last address.
+    pub max_address: [u8; 16],
+    /// First port in host order; 0 unless `NF_NAT_RANGE_PROTO_SPECIFIED` (2) is among the flags.
+    pub min_port: u16,
+    /// Last port.
+    pub max_port: u16,
+    /// `NF_NAT_RANGE_*`.
+    pub flags: u32,
+}
+
+/// A number of connections that `ct count` looks at: of a rule's expression or of an element of a set.
+#[derive(Clone, Copy, Debug)]
+pub enum ConnCount<'a> {
+    /// A rule's.
+    State(&'a Arc<State>),
+    /// An element's.
+    Element {
+        /// The set.
+        set: &'a Arc<DynamicSet>,
+        /// The element's slot.
+        slot: u32,
+        /// Which of its statements.
+        statement: usize,
+    },
+}
+
+impl ConnCount<'_> {
+    fn word(&self) -> Option<&AtomicU64> {
+        match self {
+            ConnCount::State(state) => match &***state {
+                State::Connlimit(count) => Some(count.word()),
+                _ => None,
+            },
+            ConnCount::Element { set, slot, statement } => set.connections(*slot, *statement),
+        }
+    }
+
+    fn load(&self) -> u64 {
+        self.word().map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// Connections counted at present.
+    pub fn connections(&self) -> u32 {
+        self.load() as u32
+    }
+
+    /// Which count it is; 0 before the first connection. No two counts have the same while both are in use, also where
+    /// one element follows another in its place.
+    pub fn id(&self) -> u32 {
+        (self.load() >> 32) as u32
+    }
+
+    /// Counts one connection more: how many there are then, and what to drop when it ends.
+    pub fn join(&self) -> (u32, CountedConnection) {
+        let (connections, id) = self.word().map_or((0, 0), state::join);
+        let place = match *self {
+            ConnCount::State(state) => Place::State(state.clone()),
+            ConnCount::Element { set, slot, statement } => {
+                Place::Element { set: set.clone(), slot, statement }
+            }
+        };
+        (connections, CountedConnection { id, place })
+    }
+}
+
+/// A connection in a [`ConnCount`]; it is taken out of it when this is dropped.
+#[derive(Debug)]
+pub struct CountedConnection {
+    id: u32,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    State(Arc<State>),
+    Element { set: Arc<DynamicSet>, slot: u32, statement: usize },
+}
+
+impl CountedConnection {
+    /// [`ConnCount::id`] of where it is counted.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        let count = match &self.place {
+            Place::State(state) => ConnCount::State(state),
+            Place::Element { set, slot, statement } => {
+                ConnCount::Element { set, slot: *slot, statement: *statement }
+            }
+        };
+        if let Some(word) = count.word() {
+            state::leave(word, self.id);
+        }
+    }
+}
