@@ -4,6 +4,7 @@ mod bench;
 mod commands;
 mod completion;
 mod files;
+mod log;
 mod names;
 mod nft;
 mod options;

@@ -19,6 +19,7 @@ use penstock_path::{Dataplane, Frame, Settings};
 use penstock_ruleset::link::Linked;
 
 use crate::files::SystemFiles;
+use crate::log::{LogFile, Nflog};
 use options::{Engine, Options, Source, Wanted};
 use output::Output;
 use rules::NetNames;
@@ -91,6 +92,13 @@ fn run(options: &Options) -> Result<bool, String> {
     // The ruleset is loaded when the first frame comes.
     let mut merge = Merge::new(captures);
     let start = merge.next_time().unwrap_or(0);
+    let failed = |file: &Path| {
+        let name = file.display().to_string();
+        move |e: std::io::Error| format!("Error: {name}: {e}")
+    };
+    let log = options.log.as_deref().map(|f| LogFile::create(f, start).map_err(failed(f))).transpose()?;
+    let nflog = options.nflog.as_deref().map(|f| Nflog::create(f).map_err(failed(f))).transpose()?;
+    output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = rules::load(
         &options.rules,

@@ -2,7 +2,7 @@
 //!
 //! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;
 //! - [`Merge`] takes several captures in the order of their timestamps;
-//! - [`CaptureWriter`] writes pcap with nanoseconds.
+//! - [`CaptureWriter`] writes pcap with nanoseconds, [`PcapngWriter`] pcapng with named interfaces.
 //!
 //! This crate knows bytes and times. It knows no hook, no rule and no route.
 //!
@@ -25,5 +25,5 @@
 mod capture;
 mod merge;
 
-pub use capture::{Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, Problem};
+pub use capture::{Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, PcapngWriter, Problem};
 pub use merge::Merge;

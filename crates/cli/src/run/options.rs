@@ -11,7 +11,7 @@ use crate::options::{Opt, Values, flag, long};
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
 
-const OPTIONS: [Opt; 9] = [
+const OPTIONS: [Opt; 11] = [
     long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
@@ -24,6 +24,13 @@ const OPTIONS: [Opt; 9] = [
     .takes("DEV=FILE...", Values::Any),
     long("write-dir", "write what is transmitted to DIR/DEV.pcap, what the host gets to DIR/host.pcap")
         .takes("DIR", Values::Directories),
+    long(
+        "log",
+        "write what `log` statements say to FILE (`-` for standard error), as lines of the kernel's log",
+    )
+    .takes("FILE", Values::Files),
+    long("nflog", "write what `log group` statements say to FILE, as `tcpdump -i nflog` does")
+        .takes("FILE", Values::Files),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
     long("engine", "jit or interpreter (default: interpreter)")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
@@ -86,6 +93,10 @@ pub struct Options {
     pub rules: PathBuf,
     pub reads: Vec<Read>,
     pub write_dir: Option<PathBuf>,
+    /// Lines of `log` statements.
+    pub log: Option<PathBuf>,
+    /// Records of `log group` statements.
+    pub nflog: Option<PathBuf>,
     pub json: bool,
     pub engine: Engine,
     pub trace: bool,
@@ -105,6 +116,7 @@ impl Options {
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
+        let (mut log, mut nflog) = (None, None);
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
             match arg {
@@ -119,6 +131,10 @@ impl Options {
                 }
                 Long("write-dir") => {
                     once(&mut write_dir, "--write-dir", PathBuf::from(parser.value().map_err(sentence)?))?;
+                }
+                Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
+                Long("nflog") => {
+                    once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
                 }
                 Short('j') | Long("json") => json = true,
                 Long("engine") => {
@@ -145,6 +161,8 @@ impl Options {
             rules: rules.ok_or("--rules is missing")?,
             reads,
             write_dir,
+            log,
+            nflog,
             json,
             engine: engine.unwrap_or(Engine::Interpreter),
             trace,

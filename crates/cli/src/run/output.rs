@@ -12,6 +12,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
 
 use super::trace::Tracer;
+use crate::log::{LogFile, Nflog};
 
 /// A device that frames leave by.
 pub struct Device {
@@ -38,6 +39,8 @@ pub struct Output<'n> {
     drops: HashMap<DropKey, (String, u64)>,
     /// By chain and rule, told apart as drops are.
     logs: HashMap<(usize, u64), (String, u64)>,
+    log: Option<LogFile>,
+    nflog: Option<Nflog>,
     tracer: Option<Tracer<'n>>,
     /// Trace lines that are still to be printed.
     lines: String,
@@ -62,6 +65,8 @@ impl<'n> Output<'n> {
             arp: 0,
             drops: HashMap::new(),
             logs: HashMap::new(),
+            log: None,
+            nflog: None,
             tracer: None,
             lines: String::new(),
             error: None,
@@ -90,6 +95,11 @@ impl<'n> Output<'n> {
     /// Devices in the order of their indexes.
     pub fn devices(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter().flatten()
+    }
+
+    /// Writes what `log` statements say: lines, and records of groups.
+    pub fn log_to(&mut self, log: Option<LogFile>, nflog: Option<Nflog>) {
+        (self.log, self.nflog) = (log, nflog);
     }
 
     /// Prints traces with what this tracer knows.
@@ -125,7 +135,9 @@ impl<'n> Output<'n> {
         for (name, writer) in devices.chain(hosts) {
             writer.finish().map_err(|e| format!("Error: {name}.pcap: {e}"))?;
         }
-        Ok(())
+        let log = self.log.take().map_or(Ok(()), LogFile::finish);
+        let nflog = self.nflog.take().map_or(Ok(()), Nflog::finish);
+        log.and(nflog).map_err(|e| format!("Error: log: {e}"))
     }
 }
 
@@ -170,10 +182,18 @@ impl Sink for Output<'_> {
         self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += 1;
     }
 
-    fn log(&mut self, record: &LogRecord<'_>, _packet: &Packet) {
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
         let prefix = record.log.prefix.as_deref().unwrap_or_default();
         let key = (record.place.chain.as_ptr() as usize, record.place.rule.unwrap_or(0));
         self.logs.entry(key).or_insert_with(|| (format!("log prefix \"{prefix}\""), 0)).1 += 1;
+        let written = match (record.log.group, &mut self.nflog, &mut self.log) {
+            (Some(group), Some(nflog), _) => nflog.write(group, record, packet),
+            (None, _, Some(log)) => log.write(record, packet),
+            _ => Ok(()),
+        };
+        if let Err(e) = written {
+            self.error = Some(format!("Error: log: {e}"));
+        }
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {

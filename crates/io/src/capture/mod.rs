@@ -3,6 +3,7 @@
 mod error;
 mod pcap;
 mod pcapng;
+mod pcapng_writer;
 mod window;
 mod writer;
 
@@ -11,6 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::{CaptureError, Problem};
+pub use pcapng_writer::PcapngWriter;
 use window::Window;
 pub use writer::CaptureWriter;
 

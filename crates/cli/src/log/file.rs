@@ -1,0 +1,39 @@
+//! Where log lines go: a file, or standard error.
+
+use std::fs::File;
+use std::io::{BufWriter, Result, Write};
+use std::path::Path;
+
+use penstock_packet::Packet;
+use penstock_path::LogRecord;
+
+use super::line::line;
+
+/// A log of lines.
+pub struct LogFile {
+    out: Box<dyn Write>,
+    start: u64,
+}
+
+impl LogFile {
+    /// Makes or empties a file; `-` is standard error. Times count from `start` (ns since the epoch).
+    pub fn create(path: &Path, start: u64) -> Result<Self> {
+        let out: Box<dyn Write> = match path.to_str() {
+            Some("-") => Box::new(std::io::stderr()),
+            _ => Box::new(BufWriter::new(File::create(path)?)),
+        };
+        Ok(LogFile { out, start })
+    }
+
+    /// Appends what a statement logs.
+    pub fn write(&mut self, record: &LogRecord<'_>, packet: &Packet) -> Result<()> {
+        let mut text = line(record, packet, self.start);
+        text.push('\n');
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Writes what is still buffered.
+    pub fn finish(mut self) -> Result<()> {
+        self.out.flush()
+    }
+}

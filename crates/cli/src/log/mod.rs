@@ -1,0 +1,8 @@
+//! What `log` statements write: lines as of the kernel's log, and records of nfnetlink_log groups.
+
+mod file;
+mod line;
+mod nflog;
+
+pub use file::LogFile;
+pub use nflog::Nflog;
