@@ -184,6 +184,21 @@ impl Packet {
         self.end = self.end.min(self.network + len);
     }
 
+    /// Replaces `len` bytes at `at` from the network header by others; what stands behind them moves. `false`, and nothing
+    /// changes, if they are not all there. Offsets and lengths in headers are the caller's to change.
+    pub fn splice_network(&mut self, at: usize, len: usize, with: &[u8]) -> bool {
+        let Some(tail) = self.network().len().checked_sub(at + len) else { return false };
+        let start = self.network + at;
+        let end = start + with.len() + tail;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer.copy_within(self.end - tail..self.end, start + with.len());
+        self.buffer[start..start + with.len()].copy_from_slice(with);
+        self.end = end;
+        true
+    }
+
     /// Replaces the link header by `len` bytes, which the caller fills in.
     pub fn put_link(&mut self, len: usize) -> &mut [u8] {
         if len > self.network {
@@ -256,6 +271,23 @@ mod tests {
         assert_eq!(p.len(), 20);
         p.data_at_link();
         assert_eq!(p.len(), 34);
+    }
+
+    #[test]
+    fn bytes_are_replaced_by_fewer_or_more() {
+        for (at, len, with, want) in [
+            (3, 2, &b"abcdef"[..], &b"012abcdef56789"[..]),
+            (3, 2, b"", b"01256789"),
+            (10, 0, b"ab", b"0123456789ab"),
+            (0, 10, b"x", b"x"),
+        ] {
+            let mut p = Packet::new();
+            p.load(b"0123456789", 0);
+            assert!(p.splice_network(at, len, with));
+            assert_eq!((p.network(), p.len()), (want, want.len()));
+            assert!(!p.splice_network(want.len(), 1, b""));
+            assert_eq!(p.network(), want);
+        }
     }
 
     #[test]
