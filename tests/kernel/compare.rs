@@ -2,12 +2,18 @@
 
 use std::fmt::Write;
 
+use crate::chance::{Names, Ports};
 use crate::frame::checksum;
-use crate::scenario::Outcome;
+use crate::scenario::{Outcome, Scenario};
 
 /// `None` if they agree, else the differences, the kernel's side first. Of the listings only what was counted is compared,
-/// or with `listings` all: what nft prints is a matter of its version.
-pub fn differences(kernel: &Outcome, ours: &Outcome, listings: bool) -> Option<String> {
+/// or with `listings` all: what nft prints is a matter of its version. Ports that NAT drew go by names.
+pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listings: bool) -> Option<String> {
+    let ports = Ports::of(scenario);
+    let (kernel, ours) = match &ports {
+        Some(ports) => (&named(kernel, ports), &named(ours, ports)),
+        None => (kernel, ours),
+    };
     let mut out = String::new();
     let mut devices: Vec<_> = kernel.sent.keys().chain(ours.sent.keys()).collect();
     devices.sort();
@@ -35,6 +41,19 @@ pub fn differences(kernel: &Outcome, ours: &Outcome, listings: bool) -> Option<S
         }
     }
     if out.is_empty() { None } else { Some(out) }
+}
+
+/// An outcome with names for the ports that NAT drew.
+fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
+    let mut outcome = outcome.clone();
+    let mut names = Names::new(ports);
+    for frame in outcome.sent.values_mut().flatten() {
+        names.name(frame, 14);
+    }
+    for packet in &mut outcome.delivered {
+        names.name(packet, 0);
+    }
+    outcome
 }
 
 /// Tells the first frame that differs. `link` bytes stand before the IP header.

@@ -9,6 +9,7 @@
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
 //! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
 
+mod chance;
 mod compare;
 mod frame;
 mod hand_made;
@@ -85,7 +86,7 @@ fn one(directory: &Path) -> ExitCode {
         println!("--- kernel\n{}", kernel.listing);
         let ours = penstock::run(&scenario, &self::directory(&scenario).with_extension("again"))?;
         println!("--- penstock\n{}", ours.listing);
-        Ok(compare::differences(&kernel, &ours, mode("listing")))
+        Ok(compare::differences(&scenario, &kernel, &ours, mode("listing")))
     });
     match result {
         Ok(None) => ExitCode::SUCCESS,
@@ -196,7 +197,7 @@ fn difference(router: &mut Router, scenario: &Scenario) -> Option<(bool, String)
         (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
         (Ok(_), Err(e)) => Some((true, e)),
         (Ok(kernel), Ok(ours)) => {
-            compare::differences(&kernel, &ours, mode("listing")).map(|text| (false, text))
+            compare::differences(scenario, &kernel, &ours, mode("listing")).map(|text| (false, text))
         }
     }
 }

@@ -244,6 +244,7 @@ impl Router {
     pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
         self.load(&scenario.all_rules())?;
+        self.log.forget_connections().map_err(e)?;
         for (source, bytes) in &scenario.frames {
             self.send(source, bytes)?;
         }

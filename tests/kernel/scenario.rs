@@ -20,7 +20,8 @@ pub struct Scenario {
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
     pub frames: Vec<(String, Vec<u8>)>,
     /// Whether frames come at once or seconds apart, by the program's clock; the kernel gets them at once. Seconds let
-    /// the host's limit on ICMP pass, which the kernel's side does not have; limits in rules want no time to pass.
+    /// the host's limit on ICMP pass, which the kernel's side does not have; limits in rules and connections want no time
+    /// to pass.
     pub at_once: bool,
 }
 
@@ -32,7 +33,9 @@ impl Scenario {
             net: net.into(),
             rules: rules.into(),
             frames: vec![],
-            at_once: rules.contains("limit rate") || rules.contains("limit name"),
+            at_once: ["limit rate", "limit name", "type nat", " ct ", "\tct "]
+                .iter()
+                .any(|w| rules.contains(w)),
         }
     }
 

@@ -179,6 +179,22 @@ impl Log {
         Ok(log)
     }
 
+    /// Forgets all connections that the kernel tracks in the namespace of this socket (`conntrack -F`).
+    pub fn forget_connections(&self) -> io::Result<()> {
+        // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, without anything that says which.
+        const DELETE: u16 = 1 << 8 | 2;
+        let mut message = Vec::new();
+        message.extend(20u32.to_ne_bytes());
+        message.extend(DELETE.to_ne_bytes());
+        message.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
+        message.extend([0; 12]);
+        match self.ask(&message) {
+            // A kernel without connection tracking has none to forget.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            answer => answer,
+        }
+    }
+
     fn configure(&self, group: u16, attribute: u16, value: &[u8]) -> io::Result<()> {
         let padded = value.len().next_multiple_of(4);
         let mut message = Vec::new();
@@ -192,6 +208,11 @@ impl Log {
         message.extend(attribute.to_ne_bytes());
         message.extend(value);
         message.resize(24 + padded, 0);
+        self.ask(&message)
+    }
+
+    /// Sends a request and waits for what the kernel says to it.
+    fn ask(&self, message: &[u8]) -> io::Result<()> {
         let mut answer = [0u8; 256];
         // SAFETY: pointers and lengths are those of live buffers. Netlink answers within the call.
         let n = unsafe {

@@ -4,6 +4,7 @@ mod headers;
 mod host;
 mod journey;
 mod malformed;
+mod nat;
 mod netdev;
 mod rules;
 
@@ -13,7 +14,8 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [headers::all(), malformed::all(), journey::all(), rules::all(), netdev::all(), host::all()].concat()
+    [headers::all(), malformed::all(), journey::all(), rules::all(), netdev::all(), host::all(), nat::all()]
+        .concat()
 }
 
 /// A scenario on the usual router.
