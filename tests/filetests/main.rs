@@ -13,6 +13,8 @@ mod outcome;
 mod packet;
 
 // The comparison with the kernel has these; it uses all of them.
+#[path = "../kernel/chance.rs"]
+mod chance;
 #[path = "../kernel/compare.rs"]
 #[allow(dead_code)]
 mod compare;
