@@ -44,7 +44,7 @@ const HEAD6: &str = "<4>[   12.345678] IN=lan OUT= MAC=02:00:00:00:00:02:02:00:0
 #[test]
 fn each_protocol_has_its_words() {
     let quoted = Ipv4::new("198.18.0.2", "198.18.0.1") / Udp::new(7, 8);
-    let quoted = payload(Frame::from(quoted).build());
+    let quoted = payload(quoted.build());
     for (frame, text) in [
         (
             v4() / Udp::new(1, 2) / payload([0; 4]),
