@@ -438,6 +438,15 @@ impl Conntrack {
         *ct = Ct::default();
     }
 
+    /// Ends all entries that are not confirmed. To be called when no packet is on its way: those that were dropped before
+    /// [`Conntrack::confirm`] leave nothing behind, whatever ended them.
+    #[inline]
+    pub fn release_unconfirmed(&mut self) {
+        while let Some(n) = self.store.oldest(Waiting::Unconfirmed, 0, self.now) {
+            self.destroy(n);
+        }
+    }
+
     /// Ends what has lived out at `now`, as far as one call's budget goes, so that no call takes long. What is left is not
     /// found by packets any more and ends with the next calls. Gives whether all is done.
     pub fn expire(&mut self, now: u64) -> bool {

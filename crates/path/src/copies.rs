@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use penstock_packet::Packet;
+use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_program::{Context, Hook};
 use penstock_wire::{ethernet, ipv4, ipv6};
 
@@ -94,6 +94,7 @@ impl<S: Sink> Worker<'_, S> {
         self.nested(packet.meta.time, |worker, copy| {
             copy.clone_from(packet);
             copy.data_at_network();
+            copy.meta.ct = Ct { info: CtInfo::Untracked, ..Ct::default() };
             if six {
                 if let (true, Some(mut h)) = (early, ipv6::HeaderMut::new(copy.network_mut())) {
                     h.decrement_hop_limit();

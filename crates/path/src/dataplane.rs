@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use penstock_conntrack::Conntrack;
 use penstock_net::Network;
 use penstock_packet::Packet;
 use penstock_ruleset::link::Linked;
@@ -32,7 +33,7 @@ impl Dataplane {
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
         let linked = Arc::new(Linked::default());
         let hooks = Arc::new(Hooks::new(&net, &linked));
-        let state = State::new(&net, 0);
+        let state = State::new(&net, &settings, 0);
         Dataplane { net, linked, hooks, settings, state, packet: Packet::new() }
     }
 
@@ -43,6 +44,13 @@ impl Dataplane {
 
     /// Puts a generation in force for all that comes after.
     pub fn set_rules(&mut self, linked: Arc<Linked>) {
+        let conntrack = &mut self.state.conntrack;
+        conntrack.want_labels(linked.needs.labels);
+        // Once asked for, accounting stays on (nf_ct_set_acct()).
+        if linked.needs.accounting && !conntrack.settings().acct {
+            let settings = penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
+            conntrack.set_settings(settings);
+        }
         self.hooks = Arc::new(Hooks::new(&self.net, &linked));
         self.linked = linked;
     }
@@ -62,6 +70,16 @@ impl Dataplane {
         &self.state.counters
     }
 
+    /// The connections that are tracked.
+    pub fn conntrack(&self) -> &Conntrack {
+        &self.state.conntrack
+    }
+
+    /// The same for changes between bursts: entries that are loaded, deleted, or marked.
+    pub fn conntrack_mut(&mut self) -> &mut Conntrack {
+        &mut self.state.conntrack
+    }
+
     /// Traces every packet from its first hook on, as if the first rule were `meta nftrace set 1`.
     pub fn trace_all(&mut self, on: bool) {
         self.state.trace_all = on;
@@ -71,7 +89,7 @@ impl Dataplane {
     pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             for frame in frames {
-                worker.expire_fragments(frame.time);
+                worker.pass_time(frame.time);
                 worker.receive(&frame, packet);
                 worker.drain();
             }
@@ -82,7 +100,7 @@ impl Dataplane {
     /// `postrouting`, egress. `bytes` begin with the IP header.
     pub fn send_host<S: Sink>(&mut self, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
-            worker.expire_fragments(time);
+            worker.pass_time(time);
             worker.host_packet(bytes, time, packet);
             worker.drain();
         });
@@ -91,7 +109,7 @@ impl Dataplane {
     /// Sends a frame as the host does from a packet socket (`AF_PACKET`): only egress of the device sees it.
     pub fn send_raw<S: Sink>(&mut self, device: u32, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
-            worker.expire_fragments(time);
+            worker.pass_time(time);
             // The network header is behind all tags, but the protocol is that of the outermost (packet_parse_headers()).
             let mut link_len = ethernet::LEN;
             let ethertype = |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
@@ -112,10 +130,10 @@ impl Dataplane {
         });
     }
 
-    /// Lets time pass without packets: fragments whose time is over go.
+    /// Lets time pass without packets: fragments and connections whose time is over go.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         self.burst(sink, |worker, _| {
-            worker.expire_fragments(time);
+            worker.pass_time(time);
             worker.drain();
         });
     }
@@ -146,5 +164,6 @@ impl<S: Sink> Worker<'_, S> {
     /// Lets go of what is known about packets that are no more.
     fn frame_done(&mut self) {
         self.state.reassembled.clear();
+        self.state.conntrack.release_unconfirmed();
     }
 }

@@ -37,10 +37,18 @@ pub(crate) enum Stage {
     Chain(Entry),
     /// Fragments become whole packets (`ipv4_conntrack_defrag()`, `ipv6_defrag()`).
     Defrag,
+    /// The packet gets its connection (`nf_conntrack_in()`).
+    Conntrack,
+    /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
+    Confirm,
 }
 
 /// `NF_IP_PRI_CONNTRACK_DEFRAG`.
 const DEFRAG: i32 = -400;
+/// `NF_IP_PRI_CONNTRACK`.
+const CONNTRACK: i32 = -200;
+/// `NF_IP_PRI_CONNTRACK_CONFIRM`.
+const CONFIRM: i32 = i32::MAX;
 
 /// A stage before its list is in order.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +169,11 @@ impl Hooks {
             registry.chain(net, *family, *chain, base);
         }
         let needs = &linked.needs;
-        registry.stage(needs.defrag, Stage::Defrag, &[(Hook::Prerouting, DEFRAG), (Hook::Output, DEFRAG)]);
+        let before_routing = |priority| [(Hook::Prerouting, priority), (Hook::Output, priority)];
+        let behind_routing = |priority| [(Hook::Postrouting, priority), (Hook::Input, priority)];
+        registry.stage(needs.defrag, Stage::Defrag, &before_routing(DEFRAG));
+        registry.stage(needs.conntrack, Stage::Conntrack, &before_routing(CONNTRACK));
+        registry.stage(needs.conntrack, Stage::Confirm, &behind_routing(CONFIRM));
 
         let mut used = 0;
         for (slot, list) in registry.lists.iter().enumerate() {

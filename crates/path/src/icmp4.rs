@@ -7,6 +7,7 @@ use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
 use crate::hooks::Protocol;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::track::answer_ct;
 use crate::worker::{Destination, Worker, ip4};
 
 /// Source where the host has no address at all (RFC 7600).
@@ -95,7 +96,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
-        self.send_made(Protocol::Ip, &bytes, time, mark, way);
+        self.send_made(Protocol::Ip, &bytes, time, mark, answer_ct(packet), way);
         self.give_back(bytes);
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use penstock_net::LOOPBACK;
-use penstock_packet::{Packet, PacketType};
+use penstock_packet::{Ct, Packet, PacketType};
 use penstock_wire::checksum::{self, Sum};
 use penstock_wire::{icmpv6, ipv6, ipv6_ext, protocol};
 
@@ -11,6 +11,7 @@ use crate::hooks::Protocol;
 use crate::ip6;
 use crate::settings::SECOND;
 use crate::sink::Sink;
+use crate::track::answer_ct;
 use crate::worker::{Destination, Worker, ip6};
 
 /// Pseudo header of an ICMPv6 message with so many bytes behind its header.
@@ -97,7 +98,7 @@ impl<S: Sink> Worker<'_, S> {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(quote);
-        self.send_made(Protocol::Ip6, &bytes, time, mark, way);
+        self.send_made(Protocol::Ip6, &bytes, time, mark, answer_ct(packet), way);
         self.give_back(bytes);
     }
 
@@ -111,19 +112,21 @@ impl<S: Sink> Worker<'_, S> {
         self.net.source6(by, to)
     }
 
-    /// A packet that the host made goes out.
+    /// A packet that the host made goes out, as part of a connection if `ct` is one.
     pub(crate) fn send_made(
         &mut self,
         protocol: Protocol,
         bytes: &[u8],
         time: u64,
         mark: u32,
+        ct: Ct,
         way: Destination,
     ) {
         self.nested(time, |worker, answer| {
             answer.load_network(bytes);
             answer.meta.time = time;
             answer.meta.mark = mark;
+            answer.meta.ct = ct;
             worker.local_out(protocol, answer, way);
         });
     }
@@ -179,7 +182,7 @@ impl<S: Sink> Worker<'_, S> {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&message);
         bytes.extend_from_slice(&body);
-        self.send_made(Protocol::Ip6, &bytes, time, 0, way);
+        self.send_made(Protocol::Ip6, &bytes, time, 0, Ct::default(), way);
         self.give_back(bytes);
         self.give_back(body);
     }

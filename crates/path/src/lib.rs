@@ -79,6 +79,7 @@ mod reject;
 mod rules;
 mod settings;
 mod sink;
+mod track;
 mod transmit;
 mod worker;
 

@@ -66,6 +66,8 @@ impl<S: Sink> Worker<'_, S> {
             let end = match stage {
                 Stage::Chain(entry) => self.chain(entry, context, packet, destination),
                 Stage::Defrag => self.defragment(context, packet),
+                Stage::Conntrack => self.track(context, packet),
+                Stage::Confirm => self.confirm(packet),
             };
             if end != End::Accept {
                 return end;

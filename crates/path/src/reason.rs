@@ -100,6 +100,12 @@ reasons! {
     ReassemblyTimeout = "reassembly timeout",
     /// Too many fragments wait already.
     ReassemblyFull = "reassembly memory",
+    /// It begins a connection, and the table is full.
+    ConntrackFull = "conntrack table full",
+    /// Connection tracking refused it for its protocol's sake.
+    Conntrack = "conntrack refused",
+    /// Its connection could not be entered into the table (`insert_failed`).
+    ConntrackInsert = "conntrack insert failed",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.

@@ -13,6 +13,7 @@ use crate::icmp6::pseudo;
 use crate::ip6 as six;
 use crate::rules::Site;
 use crate::sink::Sink;
+use crate::track::answer_ct;
 use crate::worker::{Destination, Worker};
 
 /// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
@@ -155,7 +156,7 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                 bytes.extend_from_slice(&segment);
-                self.send_made(Protocol::Ip, &bytes, packet.meta.time, mark, way);
+                self.send_made(Protocol::Ip, &bytes, packet.meta.time, mark, answer_ct(packet), way);
                 self.give_back(bytes);
             }
         }
@@ -185,7 +186,7 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                 bytes.extend_from_slice(&segment);
-                self.send_made(Protocol::Ip6, &bytes, packet.meta.time, mark, way);
+                self.send_made(Protocol::Ip6, &bytes, packet.meta.time, mark, answer_ct(packet), way);
                 self.give_back(bytes);
             }
         }

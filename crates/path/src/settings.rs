@@ -40,6 +40,8 @@ pub struct Settings {
     pub host_extensions: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
     pub fwmark_reflect: bool,
+    /// `net.netfilter.nf_conntrack_*`.
+    pub conntrack: penstock_conntrack::Settings,
 }
 
 impl Default for Settings {
@@ -60,6 +62,7 @@ impl Default for Settings {
             fragment_distance: 64,
             host_extensions: false,
             fwmark_reflect: false,
+            conntrack: Default::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use penstock_conntrack::Conntrack;
 use penstock_net::{Link, Network, RouteType};
 use penstock_packet::Packet;
 use penstock_program::Image;
@@ -64,6 +65,10 @@ pub(crate) struct State {
     pub(crate) conntrack6: Fragments<Key6>,
     /// How packets of this burst were cut that were put together before routing.
     pub(crate) reassembled: ReassembledTable,
+    /// Connections.
+    pub(crate) conntrack: Conntrack,
+    /// When connections that have lived out are looked for next.
+    pub(crate) next_expiry: u64,
     /// Packets on the loopback device, which are received after what is being done now.
     pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
     /// Buffers not in use.
@@ -84,7 +89,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(net: &Network, seed: u64) -> Self {
+    pub(crate) fn new(net: &Network, settings: &Settings, seed: u64) -> Self {
         let mut interfaces = vec![None; net.last_index() as usize + 1];
         for link in net.links() {
             if let Some(place) = interfaces.get_mut(link.index as usize) {
@@ -99,6 +104,8 @@ impl State {
             fragments6: Fragments::default(),
             conntrack6: Fragments::default(),
             reassembled: ReassembledTable::default(),
+            conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
+            next_expiry: 0,
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),

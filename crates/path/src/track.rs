@@ -1,0 +1,68 @@
+//! Connection tracking at a packet: the stages before routing and at the end of the path, and the clock.
+//!
+//! A packet that begins a connection holds an entry that nobody else can find until [`Worker::confirm`] enters it into the
+//! table. However the packet ends before that, the entry goes when no packet of the burst is on its way any more.
+
+use penstock_conntrack::{Hook as TrackHook, Verdict};
+use penstock_packet::{Ct, CtInfo, Packet};
+use penstock_program::{Context, Hook};
+
+use crate::reason::DropReason;
+use crate::rules::End;
+use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+/// Time between two looks for connections that have lived out. A packet never finds one of these, so only the number of
+/// entries depends on it.
+const EXPIRY: u64 = SECOND / 100;
+
+/// What an answer to a packet is to the packet's connection (`nf_conntrack_attach()`): the host's own errors and resets
+/// belong to it even where it is not in the table yet.
+pub(crate) fn answer_ct(packet: &Packet) -> Ct {
+    let ct = packet.meta.ct;
+    if !ct.has_entry() {
+        return Ct::default();
+    }
+    let info = if ct.info.is_reply() { CtInfo::Related } else { CtInfo::RelatedReply };
+    Ct { info, ..ct }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// The stage at -200 (`nf_conntrack_in()`).
+    pub(crate) fn track(&mut self, context: Context, packet: &mut Packet) -> End {
+        let hook = if context.hook == Hook::Output { TrackHook::Output } else { TrackHook::Prerouting };
+        let conntrack = &mut self.state.conntrack;
+        let full = conntrack.statistics().table_full;
+        match conntrack.track(packet, hook) {
+            Verdict::Accept => End::Accept,
+            Verdict::Drop => {
+                let full = conntrack.statistics().table_full != full;
+                self.drop(if full { DropReason::ConntrackFull } else { DropReason::Conntrack }, packet);
+                End::Dropped
+            }
+        }
+    }
+
+    /// The last stage (`nf_confirm()`).
+    pub(crate) fn confirm(&mut self, packet: &mut Packet) -> End {
+        match self.state.conntrack.confirm(packet) {
+            Verdict::Accept => End::Accept,
+            Verdict::Drop => {
+                self.drop(DropReason::ConntrackInsert, packet);
+                End::Dropped
+            }
+        }
+    }
+
+    /// The clock goes on: fragments and connections whose time is over go.
+    #[inline]
+    pub(crate) fn pass_time(&mut self, now: u64) {
+        self.expire_fragments(now);
+        if now >= self.state.next_expiry {
+            // Where much ends at once, the rest follows with the next packets.
+            let done = self.state.conntrack.expire(now);
+            self.state.next_expiry = if done { now.saturating_add(EXPIRY) } else { now };
+        }
+    }
+}
