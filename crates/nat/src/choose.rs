@@ -45,28 +45,9 @@ pub trait Flows {
     fn has_master(&self) -> bool;
 }
 
-/// The tuple of answers to `t` (`nf_ct_invert_tuple()`).
-pub fn inverse(t: &Tuple) -> Tuple {
-    let (src_id, dst_id) = match t.protocol {
-        protocol::ICMP => (t.src_id, inverse_type(t.dst_id, &ICMP_PAIRS)),
-        protocol::ICMPV6 => (t.src_id, inverse_type(t.dst_id, &ICMPV6_PAIRS)),
-        _ => (t.dst_id, t.src_id),
-    };
-    Tuple { src: t.dst, dst: t.src, src_id, dst_id, ..*t }
-}
-
-const ICMP_PAIRS: [[u8; 2]; 4] = [[8, 0], [13, 14], [15, 16], [17, 18]];
-const ICMPV6_PAIRS: [[u8; 2]; 2] = [[128, 129], [139, 140]];
-
-/// Type and code of the answer.
-fn inverse_type(id: u16, pairs: &[[u8; 2]]) -> u16 {
-    let [kind, code] = id.to_be_bytes();
-    let other = pairs.iter().find_map(|&[a, b]| match kind {
-        k if k == a => Some(b),
-        k if k == b => Some(a),
-        _ => None,
-    });
-    u16::from_be_bytes([other.unwrap_or(kind), code])
+/// The tuple of answers; one of a kind that has none stands for itself, and is nobody's.
+fn inverse(t: &Tuple) -> Tuple {
+    t.invert().unwrap_or(*t)
 }
 
 /// A tuple for a connection that is at present `original` (in its original direction, with what was translated before), so

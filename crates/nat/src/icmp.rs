@@ -2,11 +2,11 @@
 //! the packet that an error quotes was seen on the other side of the translation, so it is translated backwards; then the
 //! error's own addresses follow.
 
-use penstock_conntrack::{Direction, Tuple, tuple};
+use penstock_conntrack::{Direction, Tuple, status, tuple};
 use penstock_wire::{checksum, icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
 
 use crate::header::{self, Target};
-use crate::range::{Manip, STATUS_DST_NAT, STATUS_DST_NAT_DONE, STATUS_SRC_NAT, STATUS_SRC_NAT_DONE};
+use crate::range::Manip;
 
 /// An ICMP error at a hook, and the connection that it is about.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,6 @@ pub fn offset(packet: &[u8], l3: u8) -> Option<usize> {
 /// Translates an error whose ICMP header is at `at`. `false` if it is to be dropped: it is cut, its checksum is wrong, or it
 /// redirects a connection that is translated.
 pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
-    const NAT: u32 = STATUS_SRC_NAT | STATUS_DST_NAT;
-    const DONE: u32 = STATUS_SRC_NAT_DONE | STATUS_DST_NAT_DONE;
     let four = related.opposite.l3 == tuple::IPV4;
     let (inner, kind, redirect) = if four {
         (icmp::LEN + ipv4::LEN, protocol::ICMP, icmp::REDIRECT)
@@ -52,7 +50,10 @@ pub fn translate(packet: &mut [u8], at: usize, related: &Related<'_>) -> bool {
     if related.check && !checksum_ok(packet, at, four) {
         return false;
     }
-    if packet[at] == redirect && (related.status & DONE != DONE || related.status & NAT != 0) {
+    if packet[at] == redirect
+        && (related.status & status::NAT_DONE_MASK != status::NAT_DONE_MASK
+            || related.status & status::NAT_MASK != 0)
+    {
         return false;
     }
     if related.status & related.manip.due(related.direction) == 0 {

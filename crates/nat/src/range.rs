@@ -1,6 +1,6 @@
 //! What a rule asks for: `struct nf_nat_range2`.
 
-use penstock_conntrack::{Direction, Tuple, tuple};
+use penstock_conntrack::{Direction, Tuple, status, tuple};
 use penstock_wire::protocol;
 
 /// Addresses are given (`NF_NAT_RANGE_MAP_IPS`).
@@ -17,15 +17,6 @@ pub const PROTO_RANDOM_FULLY: u32 = 1 << 4;
 pub const PROTO_OFFSET: u32 = 1 << 5;
 /// Either kind of random; since Linux 5.0 they are the same.
 pub const PROTO_RANDOM_ALL: u32 = PROTO_RANDOM | PROTO_RANDOM_FULLY;
-
-/// `IPS_SRC_NAT`: the source differs between the directions.
-pub const STATUS_SRC_NAT: u32 = 1 << 4;
-/// `IPS_DST_NAT`: the destination differs.
-pub const STATUS_DST_NAT: u32 = 1 << 5;
-/// `IPS_SRC_NAT_DONE`: the source is decided.
-pub const STATUS_SRC_NAT_DONE: u32 = 1 << 7;
-/// `IPS_DST_NAT_DONE`: the destination is decided.
-pub const STATUS_DST_NAT_DONE: u32 = 1 << 8;
 
 /// What is translated (`enum nf_nat_manip_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +39,16 @@ impl Manip {
     /// Status bit of an entry that says it is decided.
     pub const fn done(self) -> u32 {
         match self {
-            Manip::Source => STATUS_SRC_NAT_DONE,
-            Manip::Destination => STATUS_DST_NAT_DONE,
+            Manip::Source => status::SRC_NAT_DONE,
+            Manip::Destination => status::DST_NAT_DONE,
         }
     }
 
     /// Status bit of an entry that says it differs between the directions.
     pub const fn changed(self) -> u32 {
         match self {
-            Manip::Source => STATUS_SRC_NAT,
-            Manip::Destination => STATUS_DST_NAT,
+            Manip::Source => status::SRC_NAT,
+            Manip::Destination => status::DST_NAT,
         }
     }
 
@@ -135,8 +126,8 @@ mod tests {
     use super::*;
     #[test]
     fn each_direction_has_its_status_bit() {
-        assert_eq!(Manip::Source.due(Direction::Original), STATUS_SRC_NAT);
-        assert_eq!(Manip::Source.due(Direction::Reply), STATUS_DST_NAT);
-        assert_eq!(Manip::Destination.due(Direction::Reply), STATUS_SRC_NAT);
+        assert_eq!(Manip::Source.due(Direction::Original), status::SRC_NAT);
+        assert_eq!(Manip::Source.due(Direction::Reply), status::DST_NAT);
+        assert_eq!(Manip::Destination.due(Direction::Reply), status::SRC_NAT);
     }
 }

@@ -9,7 +9,7 @@ const SERVER: (&str, &str) = ("198.19.0.2", "2001:db8:2::2");
 const ROUTER: (&str, &str) = ("198.19.0.77", "2001:db8:2::77");
 const LOCAL: (&str, &str) = ("198.18.0.88", "2001:db8:1::88");
 
-const BOTH: u32 = STATUS_SRC_NAT_DONE | STATUS_DST_NAT_DONE;
+const BOTH: u32 = status::NAT_DONE_MASK;
 
 fn tuple(six: bool, protocol: u8, src: (&str, &str), src_id: u16, dst: (&str, &str), dst_id: u16) -> Tuple {
     let pick = |e: (&str, &str)| address(if six { e.1 } else { e.0 }.parse().unwrap());
@@ -58,7 +58,7 @@ fn errors_about_a_masqueraded_flow_reach_the_client_with_its_own_packet_inside()
                 manip,
                 direction,
                 opposite,
-                status: BOTH | STATUS_SRC_NAT,
+                status: BOTH | status::SRC_NAT,
                 check: true,
             };
             // The error goes in reply direction: at prerouting its destination becomes the client.
@@ -91,7 +91,7 @@ fn an_echo_inside_gets_its_identifier_back() {
         manip: Manip::Destination,
         direction: Direction::Reply,
         opposite: &original,
-        status: BOTH | STATUS_SRC_NAT,
+        status: BOTH | status::SRC_NAT,
         check: true,
     };
     assert!(run(&mut packet, &related));
@@ -114,14 +114,14 @@ fn wrong_checksums_and_redirects_of_translated_flows_are_dropped() {
         packet[22] ^= 1;
         packet
     };
-    assert!(!run(&mut wrong(), &related(BOTH | STATUS_SRC_NAT, true)));
+    assert!(!run(&mut wrong(), &related(BOTH | status::SRC_NAT, true)));
     let mut packet = wrong();
-    assert!(run(&mut packet, &related(BOTH | STATUS_SRC_NAT, false)));
+    assert!(run(&mut packet, &related(BOTH | status::SRC_NAT, false)));
     assert!(icmp::Header::new(&packet[20..]).unwrap().checksum_ok(), "it is made anew");
 
     let redirect = || (Ipv4::new(ROUTER.0, SEEN_BY.0) / Icmp::new(5, 1) / payload(&seen)).build();
     for (status, ok) in
-        [(BOTH, true), (BOTH | STATUS_DST_NAT, false), (STATUS_SRC_NAT_DONE, false), (0, false)]
+        [(BOTH, true), (BOTH | status::DST_NAT, false), (status::SRC_NAT_DONE, false), (0, false)]
     {
         assert_eq!(run(&mut redirect(), &related(status, true)), ok, "status {status:#x}");
     }

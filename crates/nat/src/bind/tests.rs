@@ -1,0 +1,114 @@
+use super::*;
+use penstock_conntrack::tuple::address;
+use penstock_conntrack::{Hook, Settings, Verdict};
+use penstock_packet::CtInfo;
+use penstock_wire::build::*;
+use penstock_wire::ethernet;
+
+const CLIENT: &str = "198.18.0.10";
+const SERVER: &str = "198.19.0.2";
+const ROUTER: &str = "198.19.0.1";
+
+struct Nat {
+    table: Conntrack,
+    random: fastrand::Rng,
+}
+
+fn ranges(source: &str) -> Range {
+    Range::address(address(source.parse().unwrap()))
+}
+
+impl Nat {
+    fn new() -> Nat {
+        Nat { table: Conntrack::with_seed(Settings::default(), 1), random: fastrand::Rng::with_seed(1) }
+    }
+
+    /// A packet through prerouting and postrouting, with source NAT for new connections.
+    fn pass(&mut self, bytes: &[u8], source: Option<&Range>) -> (Packet, bool) {
+        let mut packet = Packet::new();
+        packet.load(bytes, 0);
+        packet.meta.time = 1_000_000_000;
+        packet.meta.protocol = ethernet::IPV4;
+        assert_eq!(self.table.track(&mut packet, Hook::Prerouting), Verdict::Accept);
+        let ct = packet.meta.ct;
+        for manip in [Manip::Destination, Manip::Source] {
+            let n = self.table.resolve(&ct).unwrap();
+            let status = self.table.connection(&ct).unwrap().status();
+            if ct.info == CtInfo::New && !is_bound(status, manip) {
+                let bound = match source.filter(|_| manip == Manip::Source) {
+                    Some(range) => bind(&mut self.table, n, range, manip, &mut self.random),
+                    None => bind_to_itself(&mut self.table, n, manip, &mut self.random),
+                };
+                assert!(bound);
+            }
+            assert!(follow(&self.table, &ct, &mut packet, manip));
+        }
+        let confirmed = self.table.confirm(&mut packet) == Verdict::Accept;
+        (packet, confirmed)
+    }
+}
+
+fn udp(from: (&str, u16), to: (&str, u16)) -> Vec<u8> {
+    (Ipv4::new(from.0, to.0) / Udp::new(from.1, to.1) / payload(b"x")).build()
+}
+
+#[test]
+fn a_flow_is_translated_there_and_back_and_rules_are_asked_once() {
+    let mut nat = Nat::new();
+    let range = ranges(ROUTER);
+    let there = udp((CLIENT, 1000), (SERVER, 53));
+    let (packet, _) = nat.pass(&there, Some(&range));
+    assert_eq!(packet.network(), udp((ROUTER, 1000), (SERVER, 53)));
+    let (packet, _) = nat.pass(&udp((SERVER, 53), (ROUTER, 1000)), None);
+    assert_eq!(packet.network(), udp((SERVER, 53), (CLIENT, 1000)));
+    // Another rule would not matter now.
+    let (packet, _) = nat.pass(&there, Some(&ranges("198.19.0.9")));
+    assert_eq!(packet.network(), udp((ROUTER, 1000), (SERVER, 53)));
+}
+
+#[test]
+fn untranslated_flows_yield_a_port_that_others_were_given() {
+    let mut nat = Nat::new();
+    nat.pass(&udp((CLIENT, 4000), (SERVER, 53)), Some(&ranges(ROUTER)));
+    let (packet, confirmed) = nat.pass(&udp((ROUTER, 4000), (SERVER, 53)), None);
+    assert!(confirmed);
+    let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
+    assert_ne!(port, 4000);
+    assert_eq!(packet.network(), udp((ROUTER, port), (SERVER, 53)));
+    let (packet, _) = nat.pass(&udp((SERVER, 53), (ROUTER, port)), None);
+    assert_eq!(packet.network(), udp((SERVER, 53), (ROUTER, 4000)));
+    let (packet, _) = nat.pass(&udp((SERVER, 53), (ROUTER, 4000)), None);
+    assert_eq!(packet.network(), udp((SERVER, 53), (CLIENT, 4000)));
+}
+
+#[test]
+fn many_clients_share_an_address_without_two_having_one_port() {
+    let mut nat = Nat::new();
+    let range = ranges(ROUTER);
+    let mut seen = std::collections::HashSet::new();
+    for client in 0..200u8 {
+        let from = format!("198.18.0.{client}");
+        let (packet, confirmed) = nat.pass(&udp((&from, 4000), (SERVER, 53)), Some(&range));
+        assert!(confirmed);
+        let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
+        assert!(seen.insert(port));
+        let (packet, _) = nat.pass(&udp((SERVER, 53), (ROUTER, port)), None);
+        assert_eq!(packet.network(), udp((SERVER, 53), (&from, 4000)));
+    }
+}
+
+#[test]
+fn a_second_binding_is_refused() {
+    let mut nat = Nat::new();
+    let mut packet = Packet::new();
+    packet.load(&udp((CLIENT, 1), (SERVER, 2)), 0);
+    nat.table.track(&mut packet, Hook::Prerouting);
+    let n = nat.table.resolve(&packet.meta.ct).unwrap();
+    assert!(bind(&mut nat.table, n, &ranges(ROUTER), Manip::Source, &mut nat.random));
+    assert!(!bind(&mut nat.table, n, &ranges(ROUTER), Manip::Source, &mut nat.random));
+    nat.table.confirm(&mut packet);
+    assert!(
+        bind(&mut nat.table, n, &ranges(ROUTER), Manip::Source, &mut nat.random),
+        "confirmed: left alone"
+    );
+}
