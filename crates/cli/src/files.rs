@@ -44,10 +44,15 @@ pub fn words(error: &std::io::Error) -> String {
     }
 }
 
+/// Bytes as text; what is not UTF-8 in them is replaced.
+pub fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
 impl Files for SystemFiles {
     fn read(&self, path: &str) -> Result<String, String> {
         let bytes = std::fs::read(path).map_err(|e| words(&e))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(text_of(bytes))
     }
 
     fn exec(&self, command: &str) -> Result<String, String> {

@@ -16,7 +16,7 @@ use penstock_lang::session::{Outcome, Session, state};
 use penstock_lang::source::Origin;
 use penstock_ruleset::Ruleset;
 
-use crate::files::{SystemFiles, words};
+use crate::files::{SystemFiles, text_of, words};
 use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
 
@@ -64,7 +64,7 @@ fn run(call: Call) -> ExitCode {
             Ok(bytes)
         }) {
             Ok(bytes) => {
-                kept = String::from_utf8_lossy(&bytes).into_owned();
+                kept = text_of(bytes);
                 match state::restore(kept.clone(), &SystemFiles::default(), &names) {
                     Ok(ruleset) => ruleset,
                     Err(reason) => {
@@ -121,7 +121,7 @@ fn read_input(name: &str) -> Result<String, String> {
     }
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map_err(|e| words(&e))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(text_of(bytes))
 }
 
 /// Prints what a run said. A reader that went away is no error of ours.

@@ -46,7 +46,7 @@ pub struct Input {
     /// Where from.
     pub origin: Origin,
     /// The text. Bytes that are not UTF-8 were replaced.
-    pub text: Arc<str>,
+    pub text: Arc<String>,
     /// Where its lines start, once that was asked for.
     lines: OnceCell<Vec<usize>>,
 }
@@ -91,14 +91,15 @@ impl Files for NoFiles {
 
 impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
-    pub fn add(&mut self, origin: Origin, text: impl Into<Arc<str>>) -> u32 {
-        self.inputs.push(Input { origin, text: text.into(), lines: OnceCell::new() });
+    pub fn add(&mut self, origin: Origin, text: impl Into<String>) -> u32 {
+        // Texts may be large: behind a pointer of its own a `String` is shared without a copy.
+        self.inputs.push(Input { origin, text: Arc::new(text.into()), lines: OnceCell::new() });
         (self.inputs.len() - 1) as u32
     }
 
     /// The text of an input; empty if there is none of that number.
-    pub fn text(&self, input: u32) -> Arc<str> {
-        self.inputs.get(input as usize).map_or_else(|| Arc::from(""), |i| i.text.clone())
+    pub fn text(&self, input: u32) -> Arc<String> {
+        self.inputs.get(input as usize).map_or_else(Arc::default, |i| i.text.clone())
     }
 
     /// What a place holds; empty if the place is not of these inputs.

@@ -198,6 +198,8 @@ pub struct RuleBlock {
     pub comment: Option<Arc<str>>,
     /// Rules of an implicit chain; `stmts` is empty then.
     pub rules: Vec<RuleBlock>,
+    /// Only the place is known: the rule is right, and is read again when it is evaluated.
+    pub unread: bool,
     pub loc: Loc,
 }
 

@@ -112,6 +112,8 @@ pub struct SetExprFlags {
     pub timeout: bool,
     pub object: bool,
     pub eval: bool,
+    /// Only the place is known: the elements are right, and are read again when they are evaluated.
+    pub unread: bool,
 }
 
 /// The kinds of expression.

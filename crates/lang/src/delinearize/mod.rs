@@ -41,12 +41,7 @@ impl<'a> Delinearizer<'a> {
         let exprs = with_state(&rule.exprs, &rule.states, self.now);
         let stmts = program::statements(self, &exprs);
         let stmts = postprocess::rule(self, stmts);
-        RuleBlock {
-            stmts,
-            comment: userdata::comment(&rule.userdata).map(Arc::from),
-            rules: Vec::new(),
-            loc: Loc::default(),
-        }
+        RuleBlock { stmts, comment: userdata::comment(&rule.userdata).map(Arc::from), ..RuleBlock::default() }
     }
 
     /// Stateful VM expressions of a set, an element or a dynamic update.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::Family;
 
-use crate::ast::cmd::{Name, New, ObjKind, SetBlock, SetData, TableBlock, Target};
-use crate::ast::expr::{ByteOrder, Expr, ExprKind};
+use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags};
 use crate::ast::{Cmd, CmdKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
@@ -13,7 +13,12 @@ use crate::diag::most_similar;
 use crate::eval::context::Base;
 use crate::eval::intervals;
 use crate::eval::{Eval, Result, conflict, error};
+use crate::lower::lower_elements;
+use crate::parse::again;
 use crate::source::Loc;
+
+/// Elements that are trees at the same time.
+const ELEMENTS_AT_ONCE: usize = 256;
 
 /// As nft writes it.
 pub(crate) fn family_name(family: Family) -> &'static str {
@@ -29,37 +34,52 @@ pub(crate) fn family_name(family: Family) -> &'static str {
 
 /// Takes commands apart so that each asks for one thing: a table with chains, sets and rules becomes a command for
 /// the table and one for each of what is in it, chains first so that maps and rules can refer to them.
-pub fn expand(cmds: Vec<Cmd>) -> Vec<Cmd> {
-    let mut out = Vec::with_capacity(cmds.len());
-    for cmd in cmds {
-        let create = matches!(cmd.kind, CmdKind::Create(_));
-        match cmd.kind {
-            CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)) => {
-                expand_table(block, create, cmd.target, cmd.loc, &mut out);
-            }
-            CmdKind::Add(New::Chain(mut block)) | CmdKind::Create(New::Chain(mut block)) => {
-                let rules = std::mem::take(&mut block.rules);
-                let target = cmd.target.clone();
-                out.push(Cmd { kind: new(create, New::Chain(block)), target: cmd.target, loc: cmd.loc });
-                for rule in rules {
-                    let loc = rule.loc;
-                    out.push(Cmd { kind: CmdKind::Add(New::Rule(rule)), target: target.clone(), loc });
-                }
-            }
-            CmdKind::Add(New::Set(block)) | CmdKind::Create(New::Set(block)) => {
-                expand_set(block, create, cmd.target, cmd.loc, &mut out);
-            }
-            kind => out.push(Cmd { kind, target: cmd.target, loc: cmd.loc }),
+pub fn expand(cmds: Vec<Cmd>) -> impl Iterator<Item = Cmd> {
+    cmds.into_iter().flat_map(|cmd| {
+        let mut out = Vec::new();
+        let target = cmd.target.clone();
+        let rules = expand_one(cmd, &mut out);
+        // There may be many rules, and a command is large.
+        out.into_iter().chain(rules.into_iter().map(move |(chain, rule)| {
+            let loc = rule.loc;
+            let target = Target { chain, ..target.clone() };
+            Cmd { kind: CmdKind::Add(New::Rule(rule)), target, loc }
+        }))
+    })
+}
+
+/// Takes one command apart, and returns the rules that are to be added at its end, with their chains.
+fn expand_one(cmd: Cmd, out: &mut Vec<Cmd>) -> Vec<(Option<Name>, RuleBlock)> {
+    let create = matches!(cmd.kind, CmdKind::Create(_));
+    match cmd.kind {
+        CmdKind::Add(New::Table(block)) | CmdKind::Create(New::Table(block)) => {
+            return expand_table(block, create, cmd.target, cmd.loc, out);
         }
+        CmdKind::Add(New::Chain(mut block)) | CmdKind::Create(New::Chain(mut block)) => {
+            let rules = std::mem::take(&mut block.rules);
+            let chain = cmd.target.chain.clone();
+            out.push(Cmd { kind: new(create, New::Chain(block)), target: cmd.target, loc: cmd.loc });
+            return rules.into_iter().map(|rule| (chain.clone(), rule)).collect();
+        }
+        CmdKind::Add(New::Set(block)) | CmdKind::Create(New::Set(block)) => {
+            expand_set(block, create, cmd.target, cmd.loc, out);
+        }
+        kind => out.push(Cmd { kind, target: cmd.target, loc: cmd.loc }),
     }
-    out
+    Vec::new()
 }
 
 fn new(create: bool, what: New) -> CmdKind {
     if create { CmdKind::Create(what) } else { CmdKind::Add(what) }
 }
 
-fn expand_table(mut block: TableBlock, create: bool, target: Target, loc: Loc, out: &mut Vec<Cmd>) {
+fn expand_table(
+    mut block: TableBlock,
+    create: bool,
+    target: Target,
+    loc: Loc,
+    out: &mut Vec<Cmd>,
+) -> Vec<(Option<Name>, RuleBlock)> {
     let chains = std::mem::take(&mut block.chains);
     let sets = std::mem::take(&mut block.sets);
     let objects = std::mem::take(&mut block.objects);
@@ -68,7 +88,7 @@ fn expand_table(mut block: TableBlock, create: bool, target: Target, loc: Loc, o
     let mut rules = Vec::new();
     for (name, mut chain) in chains {
         for rule in std::mem::take(&mut chain.rules) {
-            rules.push((name.clone(), rule));
+            rules.push((Some(name.clone()), rule));
         }
         let target = Target { chain: Some(name.clone()), ..target.clone() };
         out.push(Cmd { kind: CmdKind::Add(New::Chain(chain)), target, loc: name.loc });
@@ -88,11 +108,7 @@ fn expand_table(mut block: TableBlock, create: bool, target: Target, loc: Loc, o
         let target = Target { name: Some(name), ..target.clone() };
         out.push(Cmd { kind: CmdKind::Add(New::Flowtable(flowtable)), target, loc });
     }
-    for (name, rule) in rules {
-        let loc = rule.loc;
-        let target = Target { chain: Some(name), ..target.clone() };
-        out.push(Cmd { kind: CmdKind::Add(New::Rule(rule)), target, loc });
-    }
+    rules
 }
 
 fn expand_set(mut block: SetBlock, create: bool, target: Target, loc: Loc, out: &mut Vec<Cmd>) {
@@ -175,9 +191,22 @@ impl Eval<'_, '_> {
                 }
                 Ok(())
             }
-            New::Rule(rule) => self.rule(rule),
+            New::Rule(rule) => {
+                if rule.unread {
+                    *rule = again::rule(&mut self.ctx.inputs, rule.loc);
+                }
+                self.rule(rule)
+            }
             New::Set(block) => self.define_set(block, target),
             New::Elements(elements) => {
+                if let ExprKind::Set { flags: SetExprFlags { unread: true, .. }, .. } = elements.kind {
+                    let info = self.set_of_elements(elements, target)?;
+                    if !(info.auto_merge && info.interval) {
+                        return self.unread_elements(elements.loc, &info);
+                    }
+                    // Those that are joined are needed all at once.
+                    *elements = again::elements(&mut self.ctx.inputs, elements.loc);
+                }
                 let info = self.elements(elements, target)?;
                 let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
                 if info.interval && !info.key.is_concat() {
@@ -188,7 +217,7 @@ impl Eval<'_, '_> {
                     } else {
                         intervals::check_overlap(elements, &info.intervals)?;
                     }
-                    let after = intervals::with_added(&info, elements, &purge);
+                    let after = intervals::with_added(&info, &intervals::spans_of(elements), &purge);
                     if let Some(table) = self.table.clone() {
                         self.ctx.cache.put_set(family, &table, after.into());
                     }
@@ -213,8 +242,8 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// Evaluates elements against the set of the command.
-    fn elements(&mut self, elements: &mut Expr, target: &Target) -> Result<Arc<SetInfo>> {
+    /// The set that elements are for.
+    fn set_of_elements(&mut self, elements: &Expr, target: &Target) -> Result<Arc<SetInfo>> {
         let Some(name) = &target.name else { return error(elements.loc, "No such file or directory") };
         let info =
             match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
@@ -233,12 +262,55 @@ impl Eval<'_, '_> {
                 format!("Set {}: Unexpected initial type {}, missing {{ }}?", info.name, elements.word()),
             );
         }
+        Ok(info)
+    }
+
+    /// Evaluates elements against the set of the command.
+    fn elements(&mut self, elements: &mut Expr, target: &Target) -> Result<Arc<SetInfo>> {
+        let info = self.set_of_elements(elements, target)?;
+        self.elements_for(elements, &info)?;
+        Ok(info)
+    }
+
+    fn elements_for(&mut self, elements: &mut Expr, info: &Arc<SetInfo>) -> Result {
         self.set = Some(info.clone());
         self.expected = info.key.expected();
         let evaluated = self.expr(elements);
         self.set = None;
-        evaluated?;
-        Ok(info)
+        evaluated
+    }
+
+    /// Reads elements again, evaluates and lowers them, some at a time: a set may have millions.
+    fn unread_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> Result {
+        let mut reader = again::Elements::new(place);
+        let (mut lowered, mut places, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        let plain_intervals = info.interval && !info.key.is_concat();
+        loop {
+            let elements = reader.next(&mut self.ctx.inputs, ELEMENTS_AT_ONCE);
+            if elements.is_empty() {
+                break;
+            }
+            let kind = ExprKind::Set { elements, flags: SetExprFlags::default() };
+            let mut some = Expr::new(kind, place);
+            self.elements_for(&mut some, info)?;
+            let ExprKind::Set { elements, .. } = &some.kind else { break };
+            if plain_intervals {
+                let before = lowered.len();
+                spans.extend(intervals::unsorted_spans_of(elements).map(|(a, b, i)| (a, b, before + i)));
+            }
+            let table = self.table.clone().unwrap_or_default();
+            lower_elements(elements, info, self.ctx, self.family, &table, &mut lowered, &mut places);
+        }
+        if plain_intervals {
+            intervals::sort(&mut spans);
+            intervals::check_spans(&spans, |i| places[i], &info.intervals)?;
+            let after = intervals::with_added(info, &spans, &Vec::new());
+            if let Some(table) = self.table.clone() {
+                self.ctx.cache.put_set(self.family, &table, after.into());
+            }
+        }
+        self.ctx.ready.set(Some((lowered, places)));
+        Ok(())
     }
 
     fn delete_elements(&mut self, elements: &mut Expr, target: &Target) -> Result {

@@ -9,37 +9,47 @@ use crate::eval::context::Base;
 use crate::eval::expr::constant;
 use crate::eval::set::{bounds, key_of};
 use crate::eval::{Result, conflict, error};
+use crate::source::Loc;
 
 /// A change of what a set holds, found by evaluation: intervals to remove before the elements of the command are
 /// added (auto-merge) or after they are removed.
 pub(crate) type Spans = Vec<(u128, u128)>;
 
-/// An element's interval and its index; the catch-all has none.
-fn spans_of(elements: &[Expr]) -> Vec<(u128, u128, usize)> {
-    let mut spans: Vec<_> = elements
-        .iter()
-        .enumerate()
-        .filter_map(|(i, e)| bounds(key_of(e)).map(|(from, to)| (from, to, i)))
-        .collect();
+/// An element's interval and its index.
+pub(crate) type Span = (u128, u128, usize);
+
+/// Intervals of elements in their order; the catch-all has none.
+pub(crate) fn unsorted_spans_of(elements: &[Expr]) -> impl Iterator<Item = Span> {
+    let bounds = |(i, e)| bounds(key_of(e)).map(|(from, to)| (from, to, i));
+    elements.iter().enumerate().filter_map(bounds)
+}
+
+/// By their starts, the larger one first.
+pub(crate) fn sort(spans: &mut [Span]) {
     spans.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+}
+
+pub(crate) fn spans_of(elements: &[Expr]) -> Vec<Span> {
+    let mut spans: Vec<_> = unsorted_spans_of(elements).collect();
+    sort(&mut spans);
     spans
 }
 
 /// Refuses intervals that overlap within a command or with what the set holds. The very same interval may be given
 /// again.
 pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Result {
-    let spans = spans_of(elements);
-    let mut last: Option<(u128, u128, usize)> = None;
-    for &(from, to, index) in &spans {
+    check_spans(&spans_of(elements), |i| key_of(&elements[i]).loc, existing)
+}
+
+/// The same for the sorted intervals of elements; `place` says where the key of one was written.
+pub(crate) fn check_spans(spans: &[Span], place: impl Fn(usize) -> Loc, existing: &[(u128, u128)]) -> Result {
+    let mut last: Option<Span> = None;
+    for &(from, to, index) in spans {
         if let Some((last_from, last_to, other)) = last
             && from <= last_to
             && (from, to) != (last_from, last_to)
         {
-            return conflict(
-                key_of(&elements[index]).loc,
-                key_of(&elements[other]).loc,
-                "conflicting intervals specified",
-            );
+            return conflict(place(index), place(other), "conflicting intervals specified");
         }
         last = Some((from, to, index));
         // The first one that does not end before.
@@ -48,7 +58,7 @@ pub(crate) fn check_overlap(elements: &[Expr], existing: &[(u128, u128)]) -> Res
             && found.0 <= to
             && *found != (from, to)
         {
-            return error(key_of(&elements[index]).loc, "interval overlaps with an existing one");
+            return error(place(index), "interval overlaps with an existing one");
         }
     }
     Ok(())
@@ -141,18 +151,18 @@ fn push_rest(left: &mut Spans, whole: (u128, u128), from: u128, to: u128) {
 }
 
 /// What a set holds once elements were added.
-pub(crate) fn with_added(info: &SetInfo, elements: &[Expr], purge: &Spans) -> SetInfo {
+pub(crate) fn with_added(info: &SetInfo, added: &[Span], purge: &Spans) -> SetInfo {
     let mut info = info.clone();
-    let added = spans_of(elements);
+    let added = added.iter().map(|&(from, to, _)| (from, to));
     if info.intervals.is_empty() {
-        info.intervals = Arc::new(added.into_iter().map(|(a, b, _)| (a, b)).collect());
+        info.intervals = Arc::new(added.collect());
         return info;
     }
     let intervals = Arc::make_mut(&mut info.intervals);
     if !purge.is_empty() {
         intervals.retain(|e| purge.binary_search(e).is_err());
     }
-    intervals.extend(added.into_iter().map(|(a, b, _)| (a, b)));
+    intervals.extend(added);
     intervals.sort_unstable();
     intervals.dedup();
     info

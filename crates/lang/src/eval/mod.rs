@@ -25,17 +25,19 @@ mod set;
 mod stmt;
 pub(crate) mod tunnel;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use penstock_ruleset::model::{Family, Generation};
+use penstock_ruleset::model::{ElementValue, Family, Generation};
+use penstock_sets::Element;
 
 use crate::ast::expr::Expr;
 use crate::ast::{Cmd, Stmt};
 use crate::cache::{Cache, SetInfo};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::names::Names;
-use crate::source::Loc;
+use crate::source::{Inputs, Loc};
 
 pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
@@ -96,8 +98,15 @@ pub struct Context<'a> {
     pub(crate) rest: Vec<(u128, u128)>,
     /// The command deletes parts of joined intervals: `purge` and `rest` say what that comes to.
     pub(crate) split: bool,
+    /// The texts that places are in, where rules and elements may be given by place only.
+    pub inputs: Inputs,
+    /// The elements of the command at hand, lowered already: those that were read again have no tree.
+    pub(crate) ready: Cell<Option<ReadyElements>>,
     next_id: u32,
 }
+
+/// Elements as a change takes them, and where their keys were written.
+pub(crate) type ReadyElements = (Vec<Element<ElementValue>>, Vec<Loc>);
 
 impl<'a> Context<'a> {
     /// On top of a generation.
@@ -112,6 +121,8 @@ impl<'a> Context<'a> {
             purge: Vec::new(),
             rest: Vec::new(),
             split: false,
+            inputs: Inputs::default(),
+            ready: Cell::default(),
             next_id: 1,
         }
     }
@@ -140,6 +151,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     ctx.purge.clear();
     ctx.rest.clear();
     ctx.split = false;
+    ctx.ready.take();
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let table = cmd.target.table.as_ref().map(|t| t.text.clone());
     let mut eval = Eval::new(ctx, family, table);

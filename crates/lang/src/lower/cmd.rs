@@ -73,27 +73,42 @@ pub fn elements_of(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Element<ElementValue>> {
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let (Some(table), Some(name)) = (&cmd.target.table, &cmd.target.name) else { return Vec::new() };
     match ctx.set(family, &table.text, &name.text) {
-        Some(info) => lower_elements(elements, &info, ctx, family, &table.text).0,
+        Some(info) => lower_set(elements, &info, ctx, family, &table.text).0,
         None => Vec::new(),
     }
 }
 
-fn lower_elements(
+fn lower_set(
     elements: &Expr,
     info: &SetInfo,
     ctx: &Context<'_>,
     family: Family,
     table: &Arc<str>,
 ) -> (Vec<Element<ElementValue>>, Vec<Loc>) {
-    let ExprKind::Set { elements, .. } = &elements.kind else { return (Vec::new(), Vec::new()) };
+    let (mut out, mut places) = (Vec::new(), Vec::new());
+    if let ExprKind::Set { elements, .. } = &elements.kind {
+        out.reserve(elements.len());
+        places.reserve(elements.len());
+        lower_elements(elements, info, ctx, family, table, &mut out, &mut places);
+    }
+    (out, places)
+}
+
+/// Lowers elements of a set behind others, with the places of their keys.
+pub(crate) fn lower_elements(
+    elements: &[Expr],
+    info: &SetInfo,
+    ctx: &Context<'_>,
+    family: Family,
+    table: &Arc<str>,
+    out: &mut Vec<Element<ElementValue>>,
+    places: &mut Vec<Loc>,
+) {
     let mut program = Program::new(ctx, family, table.clone());
-    let mut out = Vec::with_capacity(elements.len());
-    let mut locs = Vec::with_capacity(elements.len());
     for element in elements {
         out.push(lower_element(element, info, ctx, &mut program));
-        locs.push(element_loc(element));
+        places.push(element_loc(element));
     }
-    (out, locs)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -285,7 +300,10 @@ impl Lowering<'_, '_> {
         if !self.ctx.purge.is_empty() {
             out.extend(self.delete_spans(&info, &self.ctx.purge));
         }
-        let (elements, locs) = lower_elements(elements, &info, self.ctx, self.family, &self.table);
+        let (elements, locs) = match self.ctx.ready.take() {
+            Some(ready) => ready,
+            None => lower_set(elements, &info, self.ctx, self.family, &self.table),
+        };
         out.push(Lowered {
             change: Change::AddElements {
                 family: self.family,
@@ -397,7 +415,7 @@ impl Lowering<'_, '_> {
             }
             return out;
         }
-        let (elements, locs) = lower_elements(elements, &info, self.ctx, self.family, &self.table);
+        let (elements, locs) = lower_set(elements, &info, self.ctx, self.family, &self.table);
         vec![Lowered {
             change: Change::DeleteElements {
                 family: self.family,

@@ -25,6 +25,7 @@ use crate::cache::SetInfo;
 use crate::eval::Context;
 use crate::source::Loc;
 
+pub(crate) use cmd::lower_elements;
 pub use cmd::{elements_of, lower, states_of};
 
 /// Where what a change consists of was written, so that a refusal points at the right word.

@@ -48,7 +48,7 @@ pub(super) fn merged(first: &RuleBlock, group: &Group<'_>, columns: &Columns) ->
             _ => stmts.push(stmt.clone()),
         }
     }
-    RuleBlock { stmts, comment: None, rules: Vec::new(), loc: first.loc }
+    RuleBlock { stmts, loc: first.loc, ..RuleBlock::default() }
 }
 
 /// What the key looks at.

@@ -122,7 +122,15 @@ impl Parser<'_> {
                     return self.once(loc);
                 }
             }
-            _ => chain.rules.push(self.rule()?),
+            _ => {
+                let variables = self.variables;
+                let rule = self.rule()?;
+                chain.rules.push(if self.can_be_read_again(start, variables) {
+                    RuleBlock { loc: rule.loc, unread: true, ..RuleBlock::default() }
+                } else {
+                    rule
+                });
+            }
         }
         Ok(())
     }

@@ -341,7 +341,7 @@ impl Parser<'_> {
             "element" => {
                 self.take();
                 let target = self.named()?;
-                (New::Elements(self.element_block()?), target)
+                (New::Elements(self.added_elements()?), target)
             }
             "flowtable" => {
                 self.take();

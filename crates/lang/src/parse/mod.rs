@@ -9,6 +9,7 @@
 //! | `stmts`, `nat` | statements of rules |
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
 //! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
+//! | `again` | rules and elements of which only the place was kept |
 //! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
@@ -16,6 +17,7 @@
 //! holds no variables. After an error the reader goes on behind the next newline or `;` of the innermost block, as
 //! nft does, and gives up after [`MAX_ERRORS`].
 
+pub(crate) mod again;
 mod blocks;
 mod commands;
 mod exec;
@@ -80,6 +82,38 @@ pub fn parse(
     scope: &mut Scope,
     diags: &mut Diagnostics,
 ) -> Vec<Cmd> {
+    read(inputs, input, files, include_paths, scope, diags, Mode::Trees).cmds
+}
+
+/// What is kept of rules in blocks and of the elements of sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All of it.
+    Trees,
+    /// Where possible only the place, from which they are read again when they are needed: large rulesets are not held
+    /// as trees.
+    Places,
+}
+
+/// What a text says.
+#[derive(Debug)]
+pub struct Read {
+    /// The commands that could be read, errors or not.
+    pub cmds: Vec<Cmd>,
+    /// Rules update sets from packets (`add @s { … }`, `meter`).
+    pub updates_sets: bool,
+}
+
+/// As [`parse`], keeping only what `mode` says.
+pub fn read(
+    inputs: &mut Inputs,
+    input: u32,
+    files: &dyn Files,
+    include_paths: &[String],
+    scope: &mut Scope,
+    diags: &mut Diagnostics,
+    mode: Mode,
+) -> Read {
     let frames = vec![Lexer::new(input)];
     let last = Loc { input, start: 0, end: 0 };
     let mut parser = Parser {
@@ -95,11 +129,14 @@ pub fn parse(
         errors: 0,
         keywords: &[],
         in_table: false,
+        mode,
+        variables: 0,
+        updates_sets: false,
     };
     let depth = parser.scope.depth();
     let cmds = parser.commands();
     parser.scope.close_to(depth);
-    cmds
+    Read { cmds, updates_sets: parser.updates_sets }
 }
 
 struct Parser<'a> {
@@ -120,6 +157,10 @@ struct Parser<'a> {
     keywords: &'static [&'static str],
     /// The next block stands in a table's, so that a separator follows it.
     in_table: bool,
+    mode: Mode,
+    /// Variables read so far: what has one in it cannot be read without the definitions of its place.
+    variables: usize,
+    updates_sets: bool,
 }
 
 impl Parser<'_> {
@@ -235,6 +276,12 @@ impl Parser<'_> {
 
     fn skip_newlines(&mut self) {
         while self.eat_tok(Tok::Newline) {}
+    }
+
+    /// Whether what stands from `start` to the token taken last, before which so many variables had been read, can be
+    /// read again from its place.
+    fn can_be_read_again(&self, start: Loc, variables: usize) -> bool {
+        self.mode == Mode::Places && self.variables == variables && start.input == self.last.input
     }
 
     // Errors.
@@ -537,6 +584,7 @@ impl Parser<'_> {
     /// `$name`: what it stands for, placed where it was defined.
     fn variable(&mut self) -> Parsed<Expr> {
         self.need_tok(Tok::Dollar)?;
+        self.variables += 1;
         let name = self.identifier()?;
         match self.scope.get(&name.text) {
             Some(value) => Ok(value.clone()),

@@ -2,7 +2,7 @@
 
 use penstock_program::expr::ObjectType;
 
-use super::{Parsed, Parser};
+use super::{Bad, Mode, Parsed, Parser};
 use crate::ast::cmd::{SetBlock, SetData};
 use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
 use crate::ast::stmt::Stmt;
@@ -106,7 +106,7 @@ impl Parser<'_> {
             "elements" => {
                 self.take();
                 self.need_tok(Tok::Assign)?;
-                set.elements = Some(self.element_block()?);
+                set.elements = Some(self.added_elements()?);
             }
             "comment" => {
                 let start = self.here();
@@ -234,27 +234,79 @@ impl Parser<'_> {
         }
     }
 
+    /// The same of elements that are added, of which the place is kept if it will do.
+    pub(super) fn added_elements(&mut self) -> Parsed<Expr> {
+        match self.tok() {
+            Tok::LeftBrace if self.mode == Mode::Places => self.unread_set_expr(),
+            _ => self.element_block(),
+        }
+    }
+
     /// `{ element, element … }`
     pub(super) fn set_expr(&mut self, maps: Maps) -> Parsed<Expr> {
         let start = self.here();
         self.need_tok(Tok::LeftBrace)?;
-        let elements = self.deeper(|p| p.elements(maps))?;
+        let mut elements = Vec::new();
+        self.deeper(|p| {
+            p.elements(|p| {
+                elements.push(p.element(maps)?);
+                Ok(())
+            })
+        })?;
         let flags = SetExprFlags::default();
         Ok(Expr::new(ExprKind::Set { elements, flags }, self.since(start)))
     }
 
-    fn elements(&mut self, maps: Maps) -> Parsed<Vec<Expr>> {
-        let mut elements = Vec::new();
+    /// `{ element, element … }`, of which the place is kept unless it needs definitions.
+    fn unread_set_expr(&mut self) -> Parsed<Expr> {
+        let start = self.here();
+        let before = (self.frames.clone(), self.ahead, self.last);
+        let (variables, errors) = (self.variables, self.diags.list.len());
+        self.need_tok(Tok::LeftBrace)?;
+        let read = self.deeper(|p| {
+            p.elements(|p| {
+                if !p.skip_plain_element() {
+                    p.element(Maps::Any)?;
+                }
+                if p.can_be_read_again(start, variables) { Ok(()) } else { Err(Bad::Block) }
+            })
+        });
+        if self.diags.list.len() > errors || self.can_be_read_again(start, variables) {
+            read?;
+            let flags = SetExprFlags { unread: true, ..SetExprFlags::default() };
+            let kind = ExprKind::Set { elements: Vec::new(), flags };
+            return Ok(Expr::new(kind, self.since(start)));
+        }
+        // Once more from the brace on, and all of it is kept.
+        (self.frames, self.ahead, self.last) = before;
+        self.set_expr(Maps::Any)
+    }
+
+    /// Takes an element that is one word, number or address. What else may be an element is left to [`Self::element`].
+    fn skip_plain_element(&mut self) -> bool {
+        let token = self.peek();
+        let plain = matches!(token.tok, Tok::Str | Tok::Num(_))
+            && matches!(self.peek_second().tok, Tok::Comma | Tok::Newline | Tok::RightBrace);
+        if plain {
+            self.take();
+        }
+        plain
+    }
+
+    /// Elements behind the opening brace, and the closing one.
+    fn elements(&mut self, mut element: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+        let mut first = true;
         loop {
             self.skip_newlines();
-            if self.tok() == Tok::RightBrace && !elements.is_empty() {
+            if self.tok() == Tok::RightBrace && !first {
                 break;
             }
             // nft's grammar takes the comma before it as the last one.
-            if !elements.is_empty() && !self.at_element() {
+            if !first && !self.at_element() {
                 return self.unexpected(&["comma", "'}'"]);
             }
-            elements.push(self.element(maps)?);
+            element(self)?;
+            first = false;
             self.skip_newlines();
             match self.tok() {
                 Tok::Comma => self.take(),
@@ -263,11 +315,11 @@ impl Parser<'_> {
             };
         }
         self.take();
-        Ok(elements)
+        Ok(())
     }
 
     /// `key`, `key : data`, a set within a set; with what stands beside the key.
-    fn element(&mut self, maps: Maps) -> Parsed<Expr> {
+    pub(super) fn element(&mut self, maps: Maps) -> Parsed<Expr> {
         let start = self.here();
         if self.tok() == Tok::LeftBrace {
             return self.set_expr(maps);

@@ -576,6 +576,7 @@ impl Parser<'_> {
         let op = self.set_op()?;
         let key = self.update_key()?;
         let set = self.set_ref()?;
+        self.updates_sets = true;
         Ok(StmtKind::SetUpdate { op, set, key, stmts: Vec::new() })
     }
 
@@ -590,11 +591,13 @@ impl Parser<'_> {
             if !self.eat_tok(Tok::RightBrace) {
                 return self.unexpected(&[]);
             }
+            self.updates_sets = true;
             return Ok(StmtKind::MapUpdate { op, map: set, key, data, stmts });
         }
         if !self.eat_tok(Tok::RightBrace) {
             return self.unexpected(&[]);
         }
+        self.updates_sets = true;
         Ok(StmtKind::SetUpdate { op, set, key, stmts })
     }
 
@@ -624,6 +627,7 @@ impl Parser<'_> {
         let key = self.update_key()?;
         let stmt = Box::new(self.deeper(|p| p.stmt())?);
         self.need_tok(Tok::RightBrace)?;
+        self.updates_sets = true;
         Ok(StmtKind::Meter { name, size, key, stmt })
     }
 

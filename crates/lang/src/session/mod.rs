@@ -5,6 +5,10 @@
 //!                  \-> listings, of the ruleset as it is at that point of the text
 //! ```
 //!
+//! All of a text is read before anything of it is evaluated, and nothing counts unless all of it is right. Yet a large
+//! ruleset is never held as a tree: of rules and elements only the place is kept, and when their turn comes each is read
+//! again, evaluated, lowered and applied before the next one.
+//!
 //! | file | does |
 //! | --- | --- |
 //! | `answers` | `list`, `get`, `reset`, `describe` |
@@ -37,7 +41,7 @@ use crate::lint;
 use crate::lower::{self, Lowered, Places};
 use crate::names::Names;
 use crate::optimize::{Merge, optimize};
-use crate::parse::{MAX_ERRORS, parse};
+use crate::parse::{self, MAX_ERRORS, Mode, parse};
 use crate::scope::Scope;
 use crate::source::{Files, Inputs, Origin};
 
@@ -117,6 +121,31 @@ struct Done {
     places: Places,
 }
 
+/// Commands being carried out.
+struct Execution {
+    transaction: Transaction,
+    now: u64,
+    /// Commands that ask are answered.
+    answers: bool,
+    done: Vec<Done>,
+    /// What was refused.
+    diags: Diagnostics,
+    stdout: String,
+}
+
+impl Execution {
+    fn new(transaction: Transaction, now: u64) -> Self {
+        Execution {
+            transaction,
+            now,
+            answers: true,
+            done: Vec::new(),
+            diags: Diagnostics::default(),
+            stdout: String::new(),
+        }
+    }
+}
+
 impl<'a> Session<'a> {
     /// With no names defined.
     pub fn new(options: Options, files: &'a dyn Files, names: &'a dyn Names) -> Self {
@@ -148,14 +177,20 @@ impl<'a> Session<'a> {
         let paths = &self.options.include_paths;
         let text = inputs.text(input);
         let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
-        let document = json.is_some().then_some(&*text);
-        let mut cmds = match json {
-            Some(cmds) => cmds,
-            None => parse(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags),
+        let document = json.is_some().then_some(text.as_str());
+        let trees = self.options.optimize || self.options.lint;
+        let (mut cmds, in_one_go) = match json {
+            Some(cmds) => (cmds, false),
+            None => {
+                let mode = if trees { Mode::Trees } else { Mode::Places };
+                let read =
+                    parse::read(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags, mode);
+                (read.cmds, !read.updates_sets)
+            }
         };
 
         let generation = ruleset.generation();
-        if (self.options.optimize || self.options.lint) && !diags.has_errors() {
+        if trees && !diags.has_errors() {
             let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) else {
                 out.stderr.push_str(&self.render(&diags, &inputs));
                 return out;
@@ -172,10 +207,13 @@ impl<'a> Session<'a> {
         let mut ctx = Context::new(&generation, self.names);
         ctx.as_listed = self.options.as_listed;
         ctx.now = now;
-        let steps = self.steps(cmds, &mut ctx, &mut diags);
+        ctx.inputs = inputs.clone();
+        let mut execution = Execution::new(ruleset.begin_at(now), now);
+        self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
         if !diags.has_errors() {
-            let mut transaction = ruleset.begin_at(now);
-            let done = self.execute(steps, &mut transaction, now, &mut diags, &mut out);
+            let Execution { transaction, done, diags: refused, stdout, .. } = execution;
+            diags.list.extend(refused.list);
+            out.stdout.push_str(&stdout);
             if !diags.has_errors() && self.options.runnable_only {
                 refuse_unrunnable(&transaction, &done, &mut diags);
             }
@@ -235,10 +273,10 @@ impl<'a> Session<'a> {
         let mut ctx = Context::new(generation, self.names);
         ctx.as_listed = self.options.as_listed;
         ctx.now = now;
-        let mut steps = self.steps(cmds, &mut ctx, diags);
+        let mut execution = Execution { answers: false, ..Execution::new(ruleset.begin_at(now), now) };
+        self.process(cmds, &mut ctx, diags, &mut execution, false);
         if !diags.has_errors() {
-            steps.retain(|step| !step.lowered.is_empty());
-            self.execute(steps, &mut ruleset.begin_at(now), now, diags, &mut Outcome::default());
+            diags.list.extend(execution.diags.list);
         }
         (!diags.has_errors()).then_some(ctx)
     }
@@ -255,12 +293,27 @@ impl<'a> Session<'a> {
         parse(inputs, input, self.files, &self.options.include_paths, &mut self.scope, diags);
     }
 
-    /// Evaluates commands and turns them into changes, until there are too many errors.
-    fn steps(&self, cmds: Vec<Cmd>, ctx: &mut Context<'_>, diags: &mut Diagnostics) -> Vec<Step> {
-        let mut steps = Vec::new();
+    /// Evaluates commands, turns them into changes, and applies these, until there are too many errors.
+    ///
+    /// What an execution says counts only if all commands are right. So with `in_one_go` each command is executed as soon
+    /// as it is evaluated, and forgotten. That is not to be asked for where a rule may change what the declaration of a
+    /// set before it comes to.
+    fn process(
+        &self,
+        cmds: Vec<Cmd>,
+        ctx: &mut Context<'_>,
+        diags: &mut Diagnostics,
+        execution: &mut Execution,
+        in_one_go: bool,
+    ) {
+        // Resetting takes effect at once, which it must not if a later command is wrong.
+        let in_one_go = in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
+        let mut held: Vec<Step> = Vec::new();
         let mut errors = 0;
+        let mut good = !diags.has_errors();
         for mut cmd in expand(cmds) {
             if !evaluate(&mut cmd, ctx, diags) {
+                good = false;
                 errors += 1;
                 if errors >= MAX_ERRORS {
                     break;
@@ -271,7 +324,8 @@ impl<'a> Session<'a> {
             let elements = lower::elements_of(&cmd, ctx);
             let debug =
                 if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
-            if let Some(Step { lowered: set, debug, .. }) = steps.last_mut()
+            // A declaration depends on what follows it: so the last step is held until the next one is known.
+            if let Some(Step { lowered: set, debug, .. }) = held.last_mut()
                 && lower::set::fit_to_elements(set, &lowered, ctx)
                 && self.options.debug.netlink
             {
@@ -281,55 +335,55 @@ impl<'a> Session<'a> {
             if !lowered.is_empty() {
                 cmd.kind = CmdKind::Import;
             }
-            steps.push(Step { cmd, lowered, elements, debug });
+            let step = Step { cmd, lowered, elements, debug };
+            if !good {
+                held.clear();
+            } else if in_one_go {
+                held.drain(..).for_each(|step| self.execute(step, execution));
+            }
+            held.push(step);
         }
-        for step in &mut steps {
+        if !good {
+            return;
+        }
+        for mut step in held {
             step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
+            self.execute(step, execution);
         }
-        steps
     }
 
-    /// Applies changes and answers questions, in order. Every refusal is kept, as the kernel does.
-    fn execute(
-        &self,
-        steps: Vec<Step>,
-        transaction: &mut Transaction,
-        now: u64,
-        diags: &mut Diagnostics,
-        out: &mut Outcome,
-    ) -> Vec<Done> {
-        let mut done = Vec::new();
+    /// Applies the changes of a command, or answers its question. Every refusal is kept, as the kernel does.
+    fn execute(&self, step: Step, execution: &mut Execution) {
         // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
         let keep = self.options.echo || self.options.runnable_only;
-        for step in steps {
-            out.stdout.push_str(&step.debug);
-            if step.lowered.is_empty() {
-                match self.answer(&step, transaction.working(), now) {
-                    Ok(text) => out.stdout.push_str(&text),
+        let Execution { transaction, now, answers, done, diags, stdout } = execution;
+        if step.lowered.is_empty() {
+            if *answers {
+                stdout.push_str(&step.debug);
+                match self.answer(&step, transaction.working(), *now) {
+                    Ok(text) => stdout.push_str(&text),
                     Err(diagnostic) => diags.push(*diagnostic),
                 }
-                continue;
             }
-            for Lowered { mut change, places } in step.lowered {
-                if let Some(index) = &step.cmd.target.index {
-                    place_at_index(&mut change, index.value, transaction.working());
-                }
-                let what = refusals::Subject::of(&change);
-                let kept = keep.then(|| change.clone());
-                match transaction.apply(change) {
-                    Ok(applied) => done.extend(kept.map(|change| Done {
-                        change,
-                        handle: applied.handle,
-                        name: applied.name,
-                        places,
-                    })),
-                    Err(e) => {
-                        diags.push(refusals::diagnostic(&e, &what, &places, transaction.working()));
-                    }
-                }
+            return;
+        }
+        stdout.push_str(&step.debug);
+        for Lowered { mut change, places } in step.lowered {
+            if let Some(index) = &step.cmd.target.index {
+                place_at_index(&mut change, index.value, transaction.working());
+            }
+            let what = refusals::Subject::of(&change);
+            let kept = keep.then(|| change.clone());
+            match transaction.apply(change) {
+                Ok(applied) => done.extend(kept.map(|change| Done {
+                    change,
+                    handle: applied.handle,
+                    name: applied.name,
+                    places,
+                })),
+                Err(e) => diags.push(refusals::diagnostic(&e, &what, &places, transaction.working())),
             }
         }
-        done
     }
 }
 

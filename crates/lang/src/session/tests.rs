@@ -405,3 +405,56 @@ fn chains_in_braces_are_echoed_by_the_name_that_they_got() {
         ]
     );
 }
+
+#[test]
+fn rules_and_elements_of_which_the_place_is_kept_are_what_they_are_as_trees() {
+    let set = |elements: &str| format!("table inet t {{\n set s {{ type ipv4_addr; {elements} }}\n}}\n");
+    let many = (0..1000).map(|i| format!("10.0.{}.{}", i >> 8, i & 255)).collect::<Vec<_>>().join(",\n");
+    let texts = [
+        ROUTER.to_string(),
+        set(&format!("elements = {{ {many} }}")),
+        set(&format!("elements = {{ {many}, 10.0.0.300 }}")),
+        set("flags interval; elements = { 10.0.0.0/8,\n 11.0.0.1 - 11.0.0.7 comment \"x\", * }"),
+        set("flags interval; elements = { 10.0.0.0/8, 11.0.0.1, 10.3.0.0/16 }"),
+        set("flags interval; auto-merge; elements = { 10.0.0.0/8, 10.3.0.0/16 }"),
+        set("elements = { 10.0.0.1, # one\n 10.0.0.2, \\\n 10.0.0.3, }"),
+        "define a = 10.0.0.9\n".to_owned() + &set("elements = { 10.0.0.1, 10.0.0.2, $a, 10.0.0.3 }"),
+        "define a = { 10.0.0.8, 10.0.0.9 }\n".to_owned() + &set("elements = { 10.0.0.1, $a }"),
+        set("elements = { 10.0.0.1, $b, 10.0.0.3 }"),
+        set("elements = { 10.0.0.1, 10.0.0.3 10.0.0.4 }"),
+        set("elements = { 10.0.0.1 timeout 5s }"),
+        set("flags timeout; elements = { 10.0.0.1 timeout 5s expires 3s }"),
+        "define p = 22\ntable ip t {\n chain c {\n  tcp dport $p accept\n  tcp dport { 1, $p } drop\n  ip saddr 1.2.3.4 \
+         jump { counter; accept; }\n }\n}\n"
+            .to_owned(),
+        "table ip t {\n chain c {\n  ip saddr 1.2.3.4.5 accept\n  tcp dport 99999 accept\n  nonsense\n }\n}\n".to_owned(),
+        "table ip t {\n set s { type ipv4_addr; size 9; }\n chain c { add @s { ip saddr }; }\n}\n".to_owned(),
+        "add table ip t\nadd map ip t m { type ipv4_addr : mark; }\nadd element ip t m { 1.2.3.4 : 5, 1.2.3.5 : 6 }\n"
+            .to_owned(),
+    ];
+    for text in texts {
+        let run = |lint| {
+            let options = Options { lint, debug: Debug { netlink: true }, ..Options::default() };
+            let mut ruleset = Ruleset::default();
+            let outcome = nft(options, &text, &mut ruleset);
+            let errors: String =
+                outcome.stderr.split_inclusive('\n').filter(|l| l.contains("Error")).collect();
+            // A rehearsal shows nothing of what is refused.
+            let shown = if outcome.ok { outcome.stdout } else { String::new() };
+            (outcome.ok, errors, shown, good("list ruleset", &mut ruleset))
+        };
+        assert_eq!(run(false), run(true), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_before_what_is_refused_and_undoes_all() {
+    let mut ruleset = router();
+    let refused = "delete chain inet t none\n";
+    let wrong = "add rule inet t other tcp dport 99999\n";
+    let only_wrong = nft(Options::default(), wrong, &mut ruleset).stderr;
+    assert_eq!(nft(Options::default(), &(refused.to_owned() + wrong), &mut ruleset).stderr, only_wrong);
+    let reset = nft(Options::default(), &("reset counters\n".to_owned() + wrong), &mut ruleset);
+    assert_eq!((reset.stdout.as_str(), reset.stderr), ("", only_wrong));
+    assert_eq!(good("list ruleset", &mut ruleset), ROUTER);
+}

@@ -178,7 +178,7 @@ impl Reader<'_> {
                 None => return self.error(format!("Parsing expr array at index {i} failed.")),
             }
         }
-        Some(RuleBlock { stmts, comment: comment(object), rules: Vec::new(), loc: INTERNAL })
+        Some(RuleBlock { stmts, comment: comment(object), loc: INTERNAL, ..RuleBlock::default() })
     }
 
     pub(super) fn set(&mut self, object: &Object, verb: Verb, map: bool) -> Option<Cmd> {
