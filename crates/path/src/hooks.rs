@@ -71,6 +71,8 @@ pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
     lists: [Vec<Stage>; LISTS],
+    /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not translated yet.
+    nat: [Vec<Entry>; LISTS],
     /// By index of the device.
     ingress: Vec<Vec<Stage>>,
     egress: Vec<Vec<Stage>>,
@@ -100,6 +102,7 @@ fn names(pattern: &str, device: &str) -> bool {
 #[derive(Default)]
 struct Registry {
     lists: [Vec<Registered>; LISTS],
+    nat: [Vec<Registered>; LISTS],
     ingress: Vec<Vec<Registered>>,
     egress: Vec<Vec<Registered>>,
 }
@@ -133,7 +136,8 @@ impl Registry {
         };
         for &protocol in protocols {
             if let Some(slot) = slot(protocol, base.hook) {
-                self.lists[slot].push(entry);
+                let lists = if base.kind == ChainType::Nat { &mut self.nat } else { &mut self.lists };
+                lists[slot].push(entry);
             }
         }
     }
@@ -154,6 +158,15 @@ impl Registry {
 fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
     list.sort_by_key(|r| (r.priority, r.order));
     list.into_iter().map(|r| r.stage).collect()
+}
+
+/// The same for a list of chains only.
+fn chains(list: Vec<Registered>) -> Vec<Entry> {
+    let chain = |stage| match stage {
+        Stage::Chain(entry) => Some(entry),
+        Stage::Defrag | Stage::Conntrack | Stage::Confirm => None,
+    };
+    ordered(list).into_iter().filter_map(chain).collect()
 }
 
 impl Hooks {
@@ -184,6 +197,7 @@ impl Hooks {
         Hooks {
             used,
             lists: registry.lists.map(ordered),
+            nat: registry.nat.map(chains),
             ingress: registry.ingress.into_iter().map(ordered).collect(),
             egress: registry.egress.into_iter().map(ordered).collect(),
         }
@@ -196,6 +210,11 @@ impl Hooks {
             Some(slot) if self.used & 1 << slot != 0 => &self.lists[slot],
             _ => &[],
         }
+    }
+
+    /// Chains of type nat at an IP hook.
+    pub(crate) fn nat(&self, protocol: Protocol, hook: Hook) -> &[Entry] {
+        slot(protocol, hook).map_or(&[], |slot| &self.nat[slot])
     }
 
     /// What frames pass at ingress of a device.
