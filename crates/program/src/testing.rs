@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use penstock_packet::Packet;
 
-use crate::env::{Context, Env, FibQuery, Hook, Interface, Rejection, Route, Trace};
-use crate::expr::{Log, ObjectType};
+use crate::env::{
+    BridgePort, ConnCount, Context, CtObject, Decision, Env, FibQuery, Hook, Interface, IpsecState,
+    LocalSocket, NatRequest, Rejection, Route, SocketQuery, Trace,
+};
+use crate::expr::{CtDir, CtKey, Log, ObjectType, Synproxy};
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};
+use crate::osf::Fingerprints;
 use crate::{Expr, State};
 
 /// What a program did to the outside.
@@ -24,6 +28,12 @@ pub enum Event {
     Taken { rule: RuleIndex, word: &'static str },
     Return { chain: ChainIndex, rule: Option<RuleIndex> },
     Policy { chain: ChainIndex, accept: bool },
+    CtSet { key: CtKey, value: Vec<u8> },
+    CtSetZone { zone: u16, dir: Option<CtDir> },
+    CtObject(CtObject),
+    Nat(NatRequest),
+    Synproxy(Synproxy),
+    QuotaDepleted,
 }
 
 /// An outside that answers what its fields say and remembers what happened.
@@ -43,6 +53,28 @@ pub struct Outside {
     pub route: Option<Route>,
     /// Questions to the routing table.
     pub queries: Vec<FibQuery>,
+    /// Register bytes of keys of every packet's connection.
+    pub connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
+    /// Answer to translations, zones, objects and synproxies.
+    pub decision: Decision,
+    /// Whether `ct count` can count at all.
+    pub counts: bool,
+    /// Number of the worker.
+    pub cpu: u32,
+    /// Sockets by what finds them.
+    pub sockets: Vec<(SocketQuery, LocalSocket)>,
+    /// Address of every interface.
+    pub primary_address: Option<IpAddr>,
+    /// Where connections with a translated source come from.
+    pub untranslated_source: Option<(IpAddr, u16)>,
+    /// What operating systems are known by.
+    pub fingerprints: Option<Fingerprints>,
+    /// The transformation number 0 of every packet, both ways.
+    pub ipsec: Option<IpsecState>,
+    /// The tunnel of every packet.
+    pub tunnel_id: Option<u32>,
+    /// The bridge of every interface.
+    pub bridge_port: Option<BridgePort>,
     /// What happened.
     pub events: Vec<Event>,
 }
@@ -58,6 +90,17 @@ impl Outside {
             fib_type: 0,
             route: None,
             queries: Vec::new(),
+            connection: HashMap::new(),
+            decision: Decision::Continue,
+            counts: true,
+            cpu: 0,
+            sockets: Vec::new(),
+            primary_address: None,
+            untranslated_source: None,
+            fingerprints: None,
+            ipsec: None,
+            tunnel_id: None,
+            bridge_port: None,
             events: Vec::new(),
         }
     }
@@ -115,6 +158,85 @@ impl Env for Outside {
             Trace::Return { chain, rule } => Event::Return { chain, rule },
             Trace::Policy { chain, accept } => Event::Policy { chain, accept },
         });
+    }
+
+    fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    fn ct_get(&mut self, _packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
+        let value = self.connection.get(&(key, dir))?;
+        out[..value.len()].copy_from_slice(value);
+        Some(value.len() as u8)
+    }
+
+    fn ct_set(&mut self, _packet: &Packet, key: CtKey, value: &[u8]) {
+        self.events.push(Event::CtSet { key, value: value.into() });
+    }
+
+    fn ct_set_zone(&mut self, packet: &mut Packet, zone: u16, dir: Option<CtDir>) -> Decision {
+        self.events.push(Event::CtSetZone { zone, dir });
+        packet.meta.ct.template = 1;
+        self.decision
+    }
+
+    fn ct_object(&mut self, _packet: &Packet, object: &CtObject) -> Decision {
+        self.events.push(Event::CtObject(object.clone()));
+        self.decision
+    }
+
+    fn connlimit(&mut self, _packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
+        self.counts.then(|| count.connections() + 1)
+    }
+
+    fn nat(&mut self, _packet: &Packet, request: &NatRequest) -> Decision {
+        self.events.push(Event::Nat(*request));
+        self.decision
+    }
+
+    fn synproxy(&mut self, _packet: &mut Packet, offer: &Synproxy) -> Decision {
+        self.events.push(Event::Synproxy(*offer));
+        self.decision
+    }
+
+    fn socket(&mut self, query: &SocketQuery) -> Option<LocalSocket> {
+        self.sockets.iter().find(|(q, _)| q == query).map(|(_, socket)| *socket)
+    }
+
+    fn socket_by_id(&mut self, id: u32) -> Option<LocalSocket> {
+        self.sockets.iter().map(|(_, socket)| *socket).find(|socket| socket.id == id)
+    }
+
+    fn socket_cgroup(&mut self, socket: &LocalSocket, level: u32) -> Option<u64> {
+        (level < 3).then(|| u64::from(socket.id) << 32 | u64::from(level))
+    }
+
+    fn primary_address(&mut self, _device: u32, _v6: bool) -> Option<IpAddr> {
+        self.primary_address
+    }
+
+    fn untranslated_source(&mut self, _packet: &Packet) -> Option<(IpAddr, u16)> {
+        self.untranslated_source
+    }
+
+    fn fingerprints(&self) -> Option<&Fingerprints> {
+        self.fingerprints.as_ref()
+    }
+
+    fn ipsec(&mut self, _packet: &Packet, _out: bool, spnum: u32) -> Option<IpsecState> {
+        self.ipsec.filter(|_| spnum == 0)
+    }
+
+    fn tunnel_id(&mut self, _packet: &Packet) -> Option<u32> {
+        self.tunnel_id
+    }
+
+    fn bridge_port(&self, _index: u32) -> Option<&BridgePort> {
+        self.bridge_port.as_ref()
+    }
+
+    fn quota_depleted(&mut self, _quota: &Arc<State>) {
+        self.events.push(Event::QuotaDepleted);
     }
 }
 

@@ -3,6 +3,8 @@
 //! The text does not say how long constants are, so a comparison, mask or range is as long as what was last written
 //! into its register, and a constant in a register has whole words.
 
+mod connections;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::str::SplitWhitespace;
@@ -262,6 +264,15 @@ impl<'a> Words<'a> {
                 Expr::Fwd(Fwd { dev, addr, nfproto: self.number()? })
             }
             "notrack" => Expr::Notrack,
+            "ct" => self.ct()?,
+            "nat" => self.nat()?,
+            "masq" => self.masq()?,
+            "redir" => self.redir()?,
+            "queue" => self.queue()?,
+            "tproxy" => self.tproxy()?,
+            "socket" => self.socket()?,
+            "xfrm" => self.xfrm()?,
+            "tunnel" => self.tunnel()?,
             _ => return Err("an expression that is not parsed"),
         })
     }
