@@ -39,6 +39,8 @@ pub(crate) enum Stage {
     Defrag,
     /// The packet gets its connection (`nf_conntrack_in()`).
     Conntrack,
+    /// The connection is bound to what it is translated to, and the packet follows (`nf_nat_inet_fn()`).
+    Nat,
     /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
     Confirm,
 }
@@ -47,6 +49,10 @@ pub(crate) enum Stage {
 const DEFRAG: i32 = -400;
 /// `NF_IP_PRI_CONNTRACK`.
 const CONNTRACK: i32 = -200;
+/// `NF_IP_PRI_NAT_DST`.
+const NAT_DESTINATION: i32 = -100;
+/// `NF_IP_PRI_NAT_SRC`.
+const NAT_SOURCE: i32 = 100;
 /// `NF_IP_PRI_CONNTRACK_CONFIRM`.
 const CONFIRM: i32 = i32::MAX;
 
@@ -142,6 +148,21 @@ impl Registry {
         }
     }
 
+    /// The NAT stage of a family is registered, for all its hooks, together with the first nat chain of that family.
+    fn nat_stage(&mut self, families: PerFamily, places: &[(Hook, i32)]) {
+        let protocols = [(families.ip, Protocol::Ip), (families.ip6, Protocol::Ip6)];
+        for (_, protocol) in protocols.into_iter().filter(|(needed, _)| *needed) {
+            let hooks = [Hook::Prerouting, Hook::Input, Hook::Output, Hook::Postrouting];
+            let chains = hooks.into_iter().filter_map(|h| slot(protocol, h)).flat_map(|s| &self.nat[s]);
+            let order = chains.map(|c| c.order).max().unwrap_or(Reverse(u64::MAX));
+            for &(hook, priority) in places {
+                if let Some(slot) = slot(protocol, hook) {
+                    self.lists[slot].push(Registered { priority, order, stage: Stage::Nat });
+                }
+            }
+        }
+    }
+
     fn stage(&mut self, families: PerFamily, stage: Stage, places: &[(Hook, i32)]) {
         let protocols = [(families.ip, Protocol::Ip), (families.ip6, Protocol::Ip6)];
         for (_, protocol) in protocols.into_iter().filter(|(needed, _)| *needed) {
@@ -164,7 +185,7 @@ fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
 fn chains(list: Vec<Registered>) -> Vec<Entry> {
     let chain = |stage| match stage {
         Stage::Chain(entry) => Some(entry),
-        Stage::Defrag | Stage::Conntrack | Stage::Confirm => None,
+        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Confirm => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
 }
@@ -186,6 +207,8 @@ impl Hooks {
         let behind_routing = |priority| [(Hook::Postrouting, priority), (Hook::Input, priority)];
         registry.stage(needs.defrag, Stage::Defrag, &before_routing(DEFRAG));
         registry.stage(needs.conntrack, Stage::Conntrack, &before_routing(CONNTRACK));
+        registry.nat_stage(needs.nat, &before_routing(NAT_DESTINATION));
+        registry.nat_stage(needs.nat, &behind_routing(NAT_SOURCE));
         registry.stage(needs.conntrack, Stage::Confirm, &behind_routing(CONFIRM));
 
         let mut used = 0;

@@ -69,6 +69,7 @@ mod icmp6;
 mod ip4;
 mod ip6;
 mod limit;
+mod nat;
 mod output;
 mod pipeline;
 mod reason;

@@ -67,6 +67,7 @@ impl<S: Sink> Worker<'_, S> {
                 Stage::Chain(entry) => self.chain(entry, context, packet, destination),
                 Stage::Defrag => self.defragment(context, packet),
                 Stage::Conntrack => self.track(context, packet),
+                Stage::Nat => self.nat(context, packet, destination),
                 Stage::Confirm => self.confirm(packet),
             };
             if end != End::Accept {

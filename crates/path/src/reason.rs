@@ -106,6 +106,10 @@ reasons! {
     Conntrack = "conntrack refused",
     /// Its connection could not be entered into the table (`insert_failed`).
     ConntrackInsert = "conntrack insert failed",
+    /// It cannot follow its connection's translation: headers are missing, or it is an ICMP error that must not.
+    Nat = "nat",
+    /// Its connection is masqueraded through another device than it would leave by.
+    NatDevice = "nat: masqueraded through another device",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::Packet;
-use penstock_program::env::{FibQuery, Interface, Rejection, Route, Trace};
+use penstock_program::env::{Decision, FibQuery, Interface, NatRequest, Rejection, Route, Trace};
 use penstock_program::expr::Log;
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::{Context, Env, Hook, Image, Outcome};
@@ -220,6 +220,10 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         let mtu = if six { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
         let reverse_mtu = self.worker.reverse_mtu(packet, six);
         Some(Route { gateway: to.gateway, mtu, reverse_mtu, realm: to.realm, xfrm: false })
+    }
+
+    fn nat(&mut self, packet: &Packet, request: &NatRequest) -> Decision {
+        self.worker.nat_request(self.site.context, self.site.destination, packet, request)
     }
 
     fn log(&mut self, packet: &Packet, log: &Log) {

@@ -170,11 +170,6 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             policy_accept: chain.base.as_ref().map(|b| b.policy_accept),
         });
         if let Some(base) = &chain.base {
-            if base.kind == ChainType::Nat {
-                let unsupported = Unsupported { expression: "chain type nat", reason: NO_CONNTRACK };
-                let reason = LinkReason::Unsupported(unsupported);
-                return Err(error(Place::Chain(chain.name.clone()), reason));
-            }
             linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
         }
     }
@@ -336,7 +331,6 @@ const NO_CONNTRACK: &str = "there is no connection tracking";
 fn waits_for(expr: &Expr) -> Option<Unsupported> {
     let reason = match expr {
         Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => NO_CONNTRACK,
-        Expr::Nat(_) | Expr::Masq(_) | Expr::Redir(_) => NO_CONNTRACK,
         Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
         Expr::Queue(_) => "there are no queue listeners",
         Expr::Synproxy(_) => "there is no TCP proxy",
