@@ -4,7 +4,7 @@
 //! last: dormant tables and chains that nothing reaches count too (`nf_ct_netns_get()`, `nf_nat_register_fn()`,
 //! `nf_defrag_ipv4_enable()`; observed on Linux 6.18).
 
-use penstock_program::expr::{CtKey, Expr};
+use penstock_program::expr::{CtKey, Expr, NFPROTO_IPV4, NFPROTO_IPV6};
 
 use crate::Family;
 use crate::model::{ChainType, Generation, ObjectValue};
@@ -123,9 +123,13 @@ impl Needs {
                 self.track(family);
                 self.ct_key(ct.key);
             }
-            Expr::Nat(_) | Expr::Masq(_) | Expr::Redir(_) | Expr::Connlimit(_) | Expr::FlowOffload(_) => {
-                self.track(family)
-            }
+            // Only what it translates, whatever the table's family is (nft_nat_init()).
+            Expr::Nat(nat) => self.track(match nat.family {
+                NFPROTO_IPV4 => Family::Ip,
+                NFPROTO_IPV6 => Family::Ip6,
+                _ => family,
+            }),
+            Expr::Masq(_) | Expr::Redir(_) | Expr::Connlimit(_) | Expr::FlowOffload(_) => self.track(family),
             Expr::Synproxy(_) => {
                 self.track(family);
                 self.synproxy.add(family);

@@ -63,14 +63,6 @@ fn what_cannot_run_is_refused_with_its_place() {
         error.to_string(),
         "table ip t chain c rule handle 2, expression 2: notrack cannot run: there is no connection tracking"
     );
-    let mut ruleset = Ruleset::default();
-    commit(&mut ruleset, vec![table(IP), base_on(IP, "n", ChainType::Nat, Hook::Prerouting, -100, &[])])
-        .unwrap();
-    let error = Linked::new(&ruleset.generation()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "table ip t chain n: chain type nat cannot run: there is no connection tracking"
-    );
 }
 
 #[test]
