@@ -29,12 +29,12 @@ impl Conntrack {
         let (original, reply) = (e.original, e.reply);
         let hashes = [self.hasher.tuple(&original), self.hasher.tuple(&reply)];
         for (hash, tuple) in [(hashes[0], &original), (hashes[1], &reply)] {
-            while let Some((other, direction)) = self.find_hashed(hash, tuple) {
+            while let Some((other, _)) = self.find_hashed(hash, tuple) {
                 if self.store[other].expires <= self.now {
                     self.destroy(other);
                     continue;
                 }
-                return self.resolve_clash(packet, n, other, direction, hashes[1]);
+                return self.resolve_clash(packet, n, other, hashes[1]);
             }
         }
         self.insert(packet, n, hashes)
@@ -77,75 +77,72 @@ impl Conntrack {
         Verdict::Drop
     }
 
-    /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection, or the new one is not
-    /// translated, the packet joins the winner. Packets of UDP and other protocols without connections may also have an entry
-    /// of their own for a second, found by its original tuple only, if just the reply tuple is taken.
+    /// Another entry has one of the tuples (`nf_ct_resolve_clash()`). If it is the same connection, or the other is not
+    /// translated, the packet joins the other. Packets of UDP and other protocols without connections may also have an entry
+    /// of their own for a second, found by its reply tuple only, if just the original tuple is taken.
+    ///
+    /// The kernel drops a packet of TCP whose connection another packet entered in between. Here packets go through in
+    /// bursts, so that happens more often, and the packet joins that connection.
     #[cold]
-    fn resolve_clash(
-        &mut self,
-        packet: &mut Packet,
-        n: u32,
-        other: u32,
-        direction: Direction,
-        reply_hash: u64,
-    ) -> Verdict {
-        let (loser, winner) = (&self.store[n], &self.store[other]);
-        let same = loser.original == winner.original && loser.reply == winner.reply;
-        let untranslated = !loser.has(status::NAT_DONE_MASK);
-        let reverse = loser.original == winner.reply && loser.reply == winner.original;
-        let lenient = allows_clash(&loser.original);
-        let info = if same || (lenient && untranslated && direction == Direction::Original) {
-            Some(if winner.has(status::SEEN_REPLY) { CtInfo::Established } else { CtInfo::New })
-        } else if lenient && reverse {
-            Some(CtInfo::EstablishedReply)
-        } else {
-            None
-        };
-        if let Some(info) = info {
-            if let Some(counters) = self.counters(n).copied()
-                && let Some(to) = self.counters_mut(other)
-            {
-                let side = &mut to[usize::from(info.is_reply())];
-                side.packets += counters[0].packets;
-                side.bytes += counters[0].bytes;
-            }
-            self.destroy(n);
-            let winner = &mut self.store[other];
-            if info.is_reply() {
-                winner.status |= status::SEEN_REPLY;
-            }
-            packet.meta.ct = penstock_packet::Ct { entry: other, serial: winner.serial, info, template: 0 };
-            self.statistics.clash_resolve += 1;
-            return Verdict::Accept;
+    fn resolve_clash(&mut self, packet: &mut Packet, n: u32, other: u32, reply_hash: u64) -> Verdict {
+        let original = self.store[n].original;
+        let lenient = allows_clash(&original);
+        if let Some(info) = self.may_join(n, other, lenient) {
+            return self.join(packet, n, other, info);
         }
-        if lenient && self.insert_clash(n, reply_hash) {
-            return Verdict::Accept;
+        if lenient {
+            let reply = self.store[n].reply;
+            match self.find_hashed(reply_hash, &reply) {
+                Some((other, _)) => {
+                    if let Some(info) = self.may_join(n, other, lenient) {
+                        return self.join(packet, n, other, info);
+                    }
+                }
+                None if self.index.insert(reply_hash, n, Direction::Reply).is_ok() => {
+                    let e = &mut self.store[n];
+                    e.expires = SECOND;
+                    e.status |= status::NAT_CLASH | status::FIXED_TIMEOUT;
+                    self.start(n);
+                    self.statistics.clash_resolve += 1;
+                    return Verdict::Accept;
+                }
+                None => {}
+            }
         }
         self.refuse(packet, n)
     }
 
-    /// Enters a connection whose reply tuple is another's (`nf_ct_resolve_clash_harder()`): allowed if that one has not seen a
-    /// reply yet and is not translated differently towards the same peer.
-    fn insert_clash(&mut self, n: u32, reply_hash: u64) -> bool {
-        let Some((other, Direction::Reply)) = self.find_hashed(reply_hash, &self.store[n].reply) else {
-            return false;
-        };
-        if self.store[other].has(status::SEEN_REPLY | status::FIXED_TIMEOUT) {
-            return false;
+    /// What a packet with the unconfirmed entry `n` would be to entry `other`.
+    fn may_join(&self, n: u32, other: u32, lenient: bool) -> Option<CtInfo> {
+        let (loser, winner) = (&self.store[n], &self.store[other]);
+        let same = loser.original == winner.original && loser.reply == winner.reply;
+        let reverse = loser.original == winner.reply && loser.reply == winner.original;
+        if reverse && lenient {
+            Some(CtInfo::EstablishedReply)
+        } else if same || (lenient && !winner.has(status::NAT_DONE_MASK)) {
+            Some(if winner.has(status::SEEN_REPLY) { CtInfo::Established } else { CtInfo::New })
+        } else {
+            None
         }
-        let hash = self.hasher.tuple(&self.store[n].original);
-        if self.find_hashed(hash, &self.store[n].original).is_some() {
-            return false;
+    }
+
+    /// Gives the packet another entry than its own, which ends.
+    fn join(&mut self, packet: &mut Packet, n: u32, other: u32, info: CtInfo) -> Verdict {
+        if let Some(counters) = self.counters(n).copied()
+            && let Some(to) = self.counters_mut(other)
+        {
+            let side = &mut to[usize::from(info.is_reply())];
+            side.packets += counters[0].packets;
+            side.bytes += counters[0].bytes;
         }
-        if self.index.insert(hash, n, Direction::Original).is_err() {
-            return false;
+        self.destroy(n);
+        let winner = &mut self.store[other];
+        if info.is_reply() {
+            winner.status |= status::SEEN_REPLY;
         }
-        let e = &mut self.store[n];
-        e.expires = SECOND;
-        e.status |= status::NAT_CLASH | status::FIXED_TIMEOUT;
-        self.start(n);
+        packet.meta.ct = penstock_packet::Ct { entry: other, serial: winner.serial, info, template: 0 };
         self.statistics.clash_resolve += 1;
-        true
+        Verdict::Accept
     }
 }
 

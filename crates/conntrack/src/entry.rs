@@ -146,6 +146,8 @@ pub(crate) struct Extra {
     pub helper: Option<HelperState>,
     pub seqadj: Option<Box<[SeqAdjust; 2]>>,
     pub expects: ExpectList,
+    /// SYN proxy holds it open.
+    pub synproxy: bool,
     /// First of its places in the lists of `ct count`.
     pub counted: u32,
 }

@@ -9,5 +9,8 @@ pub(crate) struct HelperState;
 pub(crate) struct Helpers;
 
 impl Conntrack {
+    pub(crate) fn helper_name(&self, _n: u32) -> Option<&str> {
+        None
+    }
     pub(crate) fn assign_helper(&mut self, _n: u32, _helper: u16) {}
 }

@@ -24,6 +24,7 @@ pub mod tuple;
 
 mod confirm;
 mod conntrack;
+mod date;
 mod dccp;
 mod dissect;
 mod entry;
@@ -35,6 +36,7 @@ mod helper;
 mod icmp;
 mod icmp_error;
 mod index;
+mod listing;
 mod pressure;
 mod sctp;
 mod seqadj;
@@ -49,6 +51,9 @@ mod view;
 
 pub use conntrack::{Conntrack, Hook, Statistics, Verdict};
 pub use entry::{Counter, Ref};
+pub use listing::{Line, Style};
+pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use template::Template;
 pub use tuple::{Direction, Tuple};
+pub use view::Connection;

@@ -99,6 +99,15 @@ impl<'a> Connection<'a> {
         self.table.hasher.word(u64::from(self.n) << 32 | u64::from(self.entry().serial), 0) as u32
     }
 
+    /// Name of its helper.
+    pub fn helper(&self) -> Option<&'a str> {
+        self.table.helper_name(self.n)
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.table.now
+    }
+
     pub(crate) fn proto(&self) -> &'a Proto {
         &self.entry().proto
     }
@@ -174,6 +183,16 @@ impl Conntrack {
     /// Clears status bits.
     pub fn clear_status(&mut self, n: u32, bits: u32) {
         self.store[n].status &= !bits;
+    }
+
+    /// Says that SYN proxy answers for the server (`nfct_synproxy_ext_add()`).
+    pub fn set_synproxied(&mut self, n: u32) {
+        self.extra_mut(n).synproxy = true;
+    }
+
+    /// Whether SYN proxy answers for the server.
+    pub fn is_synproxied(&self, n: u32) -> bool {
+        self.extra(n).is_some_and(|x| x.synproxy)
     }
 
     /// Notes the device through which the source is masqueraded.

@@ -1,0 +1,220 @@
+//! A router of the real kernel in namespaces of its own, through which frames are sent one by one.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Sends frames into one side and tells with which DSCP they come out of the other.
+const INJECT: &str = r#"
+import socket, sys, time, select
+ends = {}
+for d in "ab":
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    s.bind((d + "1", 0))
+    ends[d] = s
+print("ready", flush=True)
+for line in sys.stdin:
+    d, frame = line.split()
+    frame = bytes.fromhex(frame)
+    out = ends["b" if d == "a" else "a"]
+    for s in ends.values():
+        while select.select([s], [], [], 0)[0]:
+            s.recv(65535)
+    six = frame[12:14] == b"\x86\xdd"
+    where = slice(22, 54) if six else slice(26, 34)
+    ends[d].send(frame)
+    got, until = "-", time.time() + 0.3
+    while time.time() < until and got == "-":
+        if not select.select([out], [], [], 0.05)[0]:
+            continue
+        back, address = out.recvfrom(65535)
+        if address[2] != 4 and back[12:14] == frame[12:14] and back[where] == frame[where]:
+            tos = (back[14] & 15) << 4 | back[15] >> 4 if six else back[15]
+            got = str(tos >> 2)
+    print(got, flush=True)
+"#;
+
+const RULES: &str = "
+table inet t {
+    chain forward {
+        type filter hook forward priority 0
+        ct state invalid ip dscp set 1
+        ct state new ip dscp set 2
+        ct state established ip dscp set 3
+        ct state related ip dscp set 4
+        ct state untracked ip dscp set 5
+        ct state invalid ip6 dscp set 1
+        ct state new ip6 dscp set 2
+        ct state established ip6 dscp set 3
+        ct state related ip6 dscp set 4
+        ct state untracked ip6 dscp set 5
+    }
+}
+";
+
+/// Address of the host on side a.
+pub const A: &str = "198.18.1.2";
+/// Address of the host on side b.
+pub const B: &str = "198.18.2.2";
+/// The same in IPv6.
+pub const A6: &str = "2001:db8:1::2";
+/// The same in IPv6.
+pub const B6: &str = "2001:db8:2::2";
+
+/// The namespaces; they end with it.
+pub struct Lab {
+    router: String,
+    side: String,
+    injector: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let out = Command::new(program).args(args).output().map_err(|e| format!("{program}: {e}"))?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    if out.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr)))
+    }
+}
+
+fn ip(line: &str) -> Result<String, String> {
+    run("ip", &line.split_whitespace().collect::<Vec<_>>())
+}
+
+impl Lab {
+    /// Sets up, or says what is missing.
+    pub fn new() -> Result<Self, String> {
+        for (tool, arg) in [("ip", "-V"), ("nft", "-v"), ("conntrack", "-V"), ("python3", "-V")] {
+            run(tool, &[arg])?;
+        }
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = std::process::id();
+        let (router, side) = (format!("conntrack-r{id}-{n}"), format!("conntrack-s{id}-{n}"));
+        ip(&format!("netns add {router}"))?;
+        let made = Self::build(&router, &side);
+        if made.is_err() {
+            let _ = ip(&format!("netns del {router}"));
+            let _ = ip(&format!("netns del {side}"));
+        }
+        made
+    }
+
+    fn build(router: &str, side: &str) -> Result<Self, String> {
+        ip(&format!("netns add {side}"))?;
+        let sysctl = |what: &str| run("ip", &["netns", "exec", router, "sysctl", "-qw", what]);
+        for (d, net) in [("a", 1), ("b", 2)] {
+            for line in [
+                format!("-n {router} link add {d}0 type veth peer name {d}1 netns {side}"),
+                format!("-n {router} link set {d}0 address 02:00:00:00:00:0{net} up"),
+                format!("-n {side} link set {d}1 up"),
+                format!("-n {router} addr add 198.18.{net}.1/24 dev {d}0"),
+                format!("-n {router} -6 addr add 2001:db8:{net}::1/64 dev {d}0 nodad"),
+                format!(
+                    "-n {router} neigh add 198.18.{net}.2 lladdr 02:00:00:00:01:0{net} dev {d}0 nud permanent"
+                ),
+                format!(
+                    "-n {router} neigh add 2001:db8:{net}::2 lladdr 02:00:00:00:01:0{net} dev {d}0 nud permanent"
+                ),
+            ] {
+                ip(&line)?;
+            }
+            sysctl(&format!("net.ipv4.conf.{d}0.rp_filter=0"))?;
+        }
+        sysctl("net.ipv4.conf.all.rp_filter=0")?;
+        sysctl("net.ipv4.ip_forward=1")?;
+        sysctl("net.ipv6.conf.all.forwarding=1")?;
+        let mut nft = Command::new("ip")
+            .args(["netns", "exec", router, "nft", "-f", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let rules = nft.stdin.take().ok_or("no input")?.write_all(RULES.as_bytes());
+        rules.map_err(|e| e.to_string())?;
+        if !nft.wait().map_err(|e| e.to_string())?.success() {
+            return Err("nft refuses the rules".into());
+        }
+        let mut injector = Command::new("ip")
+            .args(["netns", "exec", side, "python3", "-c", INJECT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let to = injector.stdin.take().ok_or("no input")?;
+        let mut from = BufReader::new(injector.stdout.take().ok_or("no output")?);
+        let mut line = String::new();
+        from.read_line(&mut line).map_err(|e| e.to_string())?;
+        if line.trim() != "ready" {
+            return Err("packet sockets are not allowed".into());
+        }
+        // A first packet brings both links up to speed, and shows that the way is open.
+        let mut lab = Self { router: router.into(), side: side.into(), injector, to, from };
+        use penstock_wire::build::*;
+        for _ in 0..50 {
+            let packet = (Ipv4::new(A, B) / Udp::new(9, 9)).build();
+            if lab.send(true, &packet) != "lost" {
+                lab.flush();
+                return Ok(lab);
+            }
+        }
+        Err("packets do not come through".into())
+    }
+
+    /// Sets a sysctl below `net.netfilter.`.
+    pub fn sysctl(&self, name: &str, value: u32) {
+        let setting = format!("net.netfilter.{name}={value}");
+        run("ip", &["netns", "exec", &self.router, "sysctl", "-qw", &setting]).unwrap();
+    }
+
+    /// Forgets all connections.
+    pub fn flush(&self) {
+        run("ip", &["netns", "exec", &self.router, "conntrack", "-F"]).unwrap();
+    }
+
+    /// Sends an IP packet from side a or b; gives the state that rules saw.
+    pub fn send(&mut self, from_a: bool, packet: &[u8]) -> &'static str {
+        let six = packet[0] >> 4 == 6;
+        let net = if from_a { 1 } else { 2 };
+        let mut frame = vec![2, 0, 0, 0, 0, net, 2, 0, 0, 0, 1, net];
+        frame.extend(if six { [0x86, 0xdd] } else { [8, 0] });
+        frame.extend(packet);
+        let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
+        writeln!(self.to, "{} {hex}", if from_a { 'a' } else { 'b' }).unwrap();
+        let mut line = String::new();
+        self.from.read_line(&mut line).unwrap();
+        match line.trim() {
+            "1" => "invalid",
+            "2" => "new",
+            "3" => "established",
+            "4" => "related",
+            "5" => "untracked",
+            _ => "lost",
+        }
+    }
+
+    /// `conntrack -L`, sorted.
+    pub fn list(&self) -> Vec<String> {
+        let text = run("ip", &["netns", "exec", &self.router, "conntrack", "-L"]).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Runs `conntrack` with arguments.
+    pub fn conntrack(&self, args: &str) -> Result<String, String> {
+        let mut all = vec!["netns", "exec", &self.router, "conntrack"];
+        all.extend(args.split_whitespace());
+        run("ip", &all)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.injector.kill();
+        let _ = self.injector.wait();
+        let _ = ip(&format!("netns del {}", self.router));
+        let _ = ip(&format!("netns del {}", self.side));
+    }
+}
