@@ -1,0 +1,53 @@
+//! Finding the first of many rules that can match.
+//!
+//! A rule is a conjunction of intervals: of some *dimensions* (numbers of up to 16 bytes: an address, a port, a mark),
+//! each lies between two bounds. [`Classifier::next`] answers which rule is the first from a given number on whose
+//! intervals all hold. This crate knows numbers; it knows no packet, no field and no verdict.
+//!
+//! ```text
+//! value of each dimension -> rank -> for each tree: cut, cut, leaf -> first rule
+//! ```
+//!
+//! - [`Ranks`] turn a value into the number of bounds that lie at or below it. In ranks, rules lie evenly however
+//!   values cluster. Where all bounds of a dimension are single values, a hash does the same.
+//! - Rules are sorted into a few trees by a dimension in which they are narrow, so that cutting it copies few of them:
+//!   what CutSplit does with addresses, for any dimension.
+//! - A node cuts its part of one dimension into equal parts of ranks; a leaf is a short list, four rules in a row
+//!   compared at once.
+//!
+//! ```
+//! use penstock_classify::{Builder, Interval};
+//!
+//! let mut rules = Builder::new(&[4, 2]); // an address, a port
+//! rules.add(0, &[Interval { dimension: 0, from: 10, to: 19 }, Interval { dimension: 1, from: 80, to: 80 }]);
+//! rules.add(1, &[Interval { dimension: 1, from: 0, to: 1023 }]);
+//! let classifier = rules.build().unwrap();
+//! let at = classifier.locate(&[15, 80]);
+//! assert_eq!(classifier.next(&at, 0), Some(0));
+//! assert_eq!(classifier.next(&at, 1), Some(1));
+//! assert_eq!(classifier.next(&at, 2), None);
+//! ```
+
+mod build;
+mod classifier;
+mod dimension;
+mod points;
+mod ranks;
+
+pub use build::{Builder, Interval};
+pub use classifier::{Classifier, Location, MAX_DIMENSIONS, Size};
+pub use ranks::{Key, Ranks};
+
+/// Has the cache line of an element loaded, if there is one.
+#[inline]
+pub fn prefetch<T>(slice: &[T], index: usize) {
+    let Some(element) = slice.get(index) else { return };
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch changes nothing and faults never, and the address is that of an element.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = element;
+}

@@ -1,0 +1,93 @@
+//! The classifier answers as a walk over all rules does.
+
+use fastrand::Rng;
+use penstock_classify::{Builder, Interval};
+
+/// Widths of dimensions, and how values are chosen: clustered, so that rules overlap and values hit bounds.
+fn value(rng: &mut Rng, width: u8) -> u128 {
+    let max = if width == 16 { u128::MAX } else { (1 << (8 * width)) - 1 };
+    let v = match rng.u8(..6) {
+        0 => rng.u128(..),
+        1 => rng.u128(..4),
+        2 => max - rng.u128(..4),
+        3 => (rng.u128(..8) << (8 * width - 4)) + rng.u128(..3),
+        _ => (max / 3) + rng.u128(..64),
+    };
+    v & max
+}
+
+fn interval(rng: &mut Rng, dimension: u8, width: u8, points: bool) -> Interval {
+    let from = value(rng, width);
+    if points || rng.bool() {
+        return Interval { dimension, from, to: from };
+    }
+    let (a, b) = (from, value(rng, width));
+    Interval { dimension, from: a.min(b), to: a.max(b) }
+}
+
+#[test]
+fn the_first_match_is_that_of_a_walk() {
+    for seed in 0..60 {
+        let mut rng = Rng::with_seed(seed);
+        let widths: Vec<u8> = (0..rng.usize(1..6)).map(|_| [1, 2, 4, 4, 8, 16][rng.usize(..6)]).collect();
+        let points: Vec<bool> = widths.iter().map(|_| rng.u8(..4) == 0).collect();
+        let (wild, count) = (rng.u8(1..10), [3, 20, 200, 2000][rng.usize(..4)]);
+        let mut builder = Builder::new(&widths);
+        let mut rules = Vec::new();
+        let mut number = 0;
+        for _ in 0..count {
+            number += rng.u32(..3);
+            let mut rule = Vec::new();
+            for (d, &width) in widths.iter().enumerate() {
+                if rng.u8(..10) >= wild {
+                    rule.push(interval(&mut rng, d as u8, width, points[d]));
+                }
+            }
+            builder.add(number, &rule);
+            rules.push((number, rule));
+        }
+        let classifier = builder.build().expect("a classifier");
+        for _ in 0..400 {
+            let near = rng.choice(&rules).unwrap().1.clone();
+            let mut values: Vec<u128> = widths.iter().map(|w| value(&mut rng, *w)).collect();
+            for i in &near {
+                if rng.u8(..8) == 0 {
+                    continue;
+                }
+                values[usize::from(i.dimension)] = if rng.bool() { i.from } else { i.to };
+            }
+            let at = classifier.locate(&values);
+            let from = if rng.bool() { 0 } else { rng.u32(..number + 2) };
+            let walk = rules.iter().find(|(number, rule)| {
+                let holds = |i: &Interval| (i.from..=i.to).contains(&values[usize::from(i.dimension)]);
+                *number >= from && rule.iter().all(holds)
+            });
+            assert_eq!(classifier.next(&at, from), walk.map(|r| r.0), "seed {seed} from {from} {values:?}");
+        }
+    }
+}
+
+#[test]
+fn rules_that_cannot_match_are_left_out() {
+    let mut builder = Builder::new(&[2, 2]);
+    let port = |from, to| Interval { dimension: 0, from, to };
+    builder.add(0, &[port(10, 20), port(30, 40)]);
+    builder.add(1, &[port(10, 20), port(15, 40)]);
+    builder.add(1, &[port(50, 60)]);
+    builder.add(9, &[]);
+    let classifier = builder.build().unwrap();
+    let next = |value, from| classifier.next(&classifier.locate(&[value, 0]), from);
+    assert_eq!([next(12, 0), next(15, 0), next(20, 0), next(21, 0), next(55, 0)], [9, 1, 1, 9, 1].map(Some));
+    assert_eq!((next(15, 2), next(15, 9), next(15, 10)), (Some(9), Some(9), None));
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    assert!(Builder::new(&[1; 17]).build().is_none());
+    let mut same = Builder::new(&[4]);
+    for rule in 0..100_000 {
+        same.add(rule, &[]);
+    }
+    assert!(same.build().is_none());
+    assert!(Builder::new(&[4]).build().is_some_and(|c| c.next(&c.locate(&[1]), 0).is_none()));
+}
