@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::classifier::{Cell, Classifier, Four, MAX_BLOCKS, MAX_DIMENSIONS, Tree};
+use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, Row, Tree, signed};
 use crate::dimension::{Dimension, max_value};
 
 /// A dimension's value lies between two others, both included.
@@ -25,10 +25,13 @@ pub struct Builder {
     intervals: Vec<Interval>,
 }
 
-/// A rule that covers less than one of so many ranks of a dimension is narrow there.
-const NARROW: u32 = 16;
+/// A rule that covers less than one of so many parts of a dimension is narrow there; parts are as large as there are
+/// bounds in them.
+const NARROW: usize = 16;
 /// Leaves have so many rules at most, unless cutting does not help.
 const LEAF: usize = 8;
+/// Rules in a leaf that cutting could not make smaller.
+const LONGEST_LEAF: usize = 1 << 16;
 /// Places in leaves and nodes for each rule, at most, as a mean; then cutting ends.
 const COPIES: usize = 24;
 /// What cutting one node may multiply its rules by.
@@ -53,23 +56,24 @@ impl Builder {
 
     /// The structure; `None` if there are too many rules that cannot be told apart, or too many dimensions.
     pub fn build(self) -> Option<Classifier> {
-        let dimensions = self.widths.len();
+        let widths = self.widths.clone();
         let ascending = self.rules.is_sorted_by_key(|r| r.0);
-        if dimensions > MAX_DIMENSIONS
+        if widths.len() > MAX_DIMENSIONS
             || !ascending
             || self.rules.last().is_some_and(|r| r.0 > i32::MAX as u32)
         {
             return None;
         }
-        let mut boxes = Boxes::new(&self);
-        drop(self);
+        let mut boxes = Boxes::new(self);
+        let halves = widths.iter().enumerate().filter(|(_, w)| **w <= 2).map(|(d, _)| 1 << d).sum();
         let order = (0..boxes.rules.len() as u32).collect();
         let mut trees = Trees {
             budget: boxes.rules.len() * COPIES + 4096,
             cells: Vec::new(),
-            fours: Vec::new(),
+            rows: Vec::new(),
             leaves: HashMap::new(),
             copies: 0,
+            halves,
             boxes: &boxes,
         };
         let mut roots = Vec::new();
@@ -77,29 +81,28 @@ impl Builder {
             roots.push(trees.tree(group)?);
         }
         roots.sort_by_key(|t: &Tree| t.first);
-        let Trees { cells, fours, copies, .. } = trees;
-        Some(Classifier {
-            dimensions: std::mem::take(&mut boxes.dimensions),
-            trees: roots,
-            cells,
-            fours,
-            copies,
-        })
+        let Trees { cells, rows, copies, .. } = trees;
+        let dimensions = std::mem::take(&mut boxes.dimensions);
+        Some(Classifier { dimensions, halves, trees: roots, cells, rows, copies })
     }
 }
 
-/// Rules in ranks.
+/// Rules in coordinates.
 struct Boxes {
     dimensions: Vec<Dimension>,
-    /// Ranks of each dimension.
-    ranks: Vec<u32>,
+    /// Greatest coordinate of each dimension.
+    max: Vec<u32>,
     rules: Vec<u32>,
-    /// First and last rank, for each rule and dimension.
+    /// First and last coordinate, for each rule and dimension.
     bounds: Vec<(u32, u32)>,
+    /// Dimensions in which each rule is narrow.
+    narrow: Vec<u16>,
+    /// Different bounds of each dimension.
+    different: Vec<usize>,
 }
 
 impl Boxes {
-    fn new(builder: &Builder) -> Self {
+    fn new(builder: Builder) -> Self {
         let count = builder.widths.len();
         let mut by_dimension: Vec<Vec<(u128, u128)>> = vec![Vec::new(); count];
         // All rules with what is left of their intervals where several name a dimension.
@@ -129,34 +132,45 @@ impl Boxes {
             }
             rules.push(rule);
         }
-        let (dimensions, ranks): (Vec<_>, Vec<_>) = builder
+        let (dimensions, max): (Vec<_>, Vec<_>) = builder
             .widths
             .iter()
             .zip(&by_dimension)
             .map(|(width, list)| Dimension::new(*width, list))
             .unzip();
-        let bounds = spans
+        drop(by_dimension);
+        let bounds: Vec<(u32, u32)> = spans
             .iter()
             .enumerate()
             .map(|(i, span)| match span {
-                None => (0, ranks[i % count] - 1),
+                None => (0, max[i % count]),
                 Some((from, to)) => {
                     let dimension: &Dimension = &dimensions[i % count];
-                    (dimension.rank(*from), dimension.rank(*to))
+                    (dimension.coordinate(*from), dimension.coordinate(*to))
                 }
             })
             .collect();
-        Boxes { dimensions, ranks, rules, bounds }
+        let mut narrow = vec![0; rules.len()];
+        let mut different = Vec::new();
+        for d in 0..count {
+            let of_rules = || bounds.iter().skip(d).step_by(count);
+            let mut starts: Vec<u32> = of_rules().map(|b| b.0).collect();
+            starts.extend(of_rules().filter(|b| b.1 < max[d]).map(|b| b.1 + 1));
+            starts.sort_unstable();
+            starts.dedup();
+            let rank = |coordinate: u32| starts.partition_point(|s| *s <= coordinate);
+            for (mask, &(first, last)) in narrow.iter_mut().zip(of_rules()) {
+                let covers = if first == last { 1 } else { rank(last) - rank(first) + 1 };
+                *mask |= u16::from(covers * NARROW <= starts.len()) << d;
+            }
+            different.push(starts.len());
+        }
+        Boxes { dimensions, max, rules, bounds, narrow, different }
     }
 
     fn bounds(&self, at: u32) -> &[(u32, u32)] {
-        let count = self.ranks.len();
+        let count = self.max.len();
         &self.bounds[at as usize * count..(at as usize + 1) * count]
-    }
-
-    fn is_narrow(&self, at: u32, dimension: usize) -> bool {
-        let (first, last) = self.bounds(at)[dimension];
-        (last - first + 1).saturating_mul(NARROW) <= self.ranks[dimension]
     }
 }
 
@@ -165,13 +179,14 @@ fn split(boxes: &Boxes, mut rest: Vec<u32>) -> Vec<Vec<u32>> {
     let mut groups = Vec::new();
     let all = rest.len();
     while groups.len() + 1 < TREES && rest.len() > LEAF {
-        let narrow = |d: usize| rest.iter().filter(|&&at| boxes.is_narrow(at, d)).count();
-        let best = (0..boxes.ranks.len()).map(|d| (narrow(d), boxes.ranks[d], d)).max();
+        let is_narrow = |at: u32, d: usize| boxes.narrow[at as usize] >> d & 1 != 0;
+        let count = |d: usize| rest.iter().filter(|&&at| is_narrow(at, d)).count();
+        let best = (0..boxes.max.len()).map(|d| (count(d), boxes.different[d], d)).max();
         let Some((count, _, dimension)) = best else { break };
         if count * SHARE < all || count == 0 {
             break;
         }
-        let (group, others) = rest.into_iter().partition(|&at| boxes.is_narrow(at, dimension));
+        let (group, others) = rest.into_iter().partition(|&at| is_narrow(at, dimension));
         groups.push(group);
         rest = others;
     }
@@ -181,7 +196,7 @@ fn split(boxes: &Boxes, mut rest: Vec<u32>) -> Vec<Vec<u32>> {
     groups
 }
 
-/// Part of the ranks of each dimension: the first, and how many bits follow.
+/// Part of each dimension: first and last coordinate.
 type Region = Vec<(u32, u32)>;
 
 struct Trees<'a> {
@@ -189,30 +204,51 @@ struct Trees<'a> {
     /// Cells and places in leaves that may still be made.
     budget: usize,
     cells: Vec<Cell>,
-    fours: Vec<Four>,
+    rows: Vec<Row>,
     /// Leaves that are there, by mask and rules.
     leaves: HashMap<(u16, Vec<u32>), Cell>,
     copies: usize,
+    halves: u16,
 }
 
-/// A way to cut a node.
+/// A way to cut a node: the first part is what lies before `min`, the others are of equal size but for the last.
+#[derive(Clone, Copy)]
 struct Cut {
     dimension: usize,
-    bits: u32,
-    /// Mean length of the lists that its rules come to lie in, times 16.
-    cost: u64,
-    total: usize,
+    min: u32,
+    shift: u32,
+    /// Parts but for the first, less one.
+    last: u32,
+}
+
+impl Cut {
+    fn part(&self, coordinate: u32) -> usize {
+        match coordinate.checked_sub(self.min) {
+            None => 0,
+            Some(above) => (above >> self.shift).min(self.last) as usize + 1,
+        }
+    }
+
+    /// The coordinates of a part of a region.
+    fn region(&self, part: usize, (first, last): (u32, u32)) -> (u32, u32) {
+        let start = |part: usize| self.min + ((part as u32 - 1) << self.shift);
+        match part {
+            0 => (first, self.min - 1),
+            _ if part as u32 == self.last + 1 => (start(part), last),
+            _ => (start(part), start(part + 1) - 1),
+        }
+    }
 }
 
 impl Trees<'_> {
     fn tree(&mut self, rules: Vec<u32>) -> Option<Tree> {
         let boxes = self.boxes;
-        let region: Region = boxes.ranks.iter().map(|&n| (0, n.next_power_of_two().ilog2())).collect();
+        let region: Region = boxes.max.iter().map(|&max| (0, max)).collect();
         let (first, last) = (boxes.rules[*rules.first()? as usize], boxes.rules[*rules.last()? as usize]);
-        let guards = (0..boxes.ranks.len()).filter_map(|d| {
+        let guards = (0..boxes.max.len()).filter_map(|d| {
             let from = rules.iter().map(|&at| boxes.bounds(at)[d].0).min()?;
             let to = rules.iter().map(|&at| boxes.bounds(at)[d].1).max()?;
-            (from != 0 || to != boxes.ranks[d] - 1).then_some((d as u8, from, to))
+            (from != 0 || to != boxes.max[d]).then_some((d as u8, signed(from), signed(to)))
         });
         let guards = guards.collect();
         let root = self.node(rules, &region)?;
@@ -223,124 +259,137 @@ impl Trees<'_> {
         if rules.len() <= LEAF {
             return self.leaf(rules, region);
         }
-        let Some(cut) = self.best_cut(&rules, region) else { return self.leaf(rules, region) };
-        let cells = 1usize << cut.bits;
-        if cut.total + cells > self.budget {
+        let Some((cut, total)) = self.best_cut(&rules, region) else { return self.leaf(rules, region) };
+        let cells = cut.last as usize + 2;
+        let more = total - rules.len() + cells;
+        if more > self.budget {
             return self.leaf(rules, region);
         }
-        self.budget -= cut.total - rules.len() + cells;
-        let (start, bits) = region[cut.dimension];
-        let shift = bits - cut.bits;
+        self.budget -= more;
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); cells];
+        let cut_region = region[cut.dimension];
         for &at in &rules {
-            let (from, to) = self.parts(at, cut.dimension, start, bits, shift);
+            let (first, last) = self.boxes.bounds(at)[cut.dimension];
+            let (from, to) = (cut.part(first.max(cut_region.0)), cut.part(last.min(cut_region.1)));
             lists[from..=to].iter_mut().for_each(|list| list.push(at));
         }
         drop(rules);
         let first = self.cells.len();
         self.cells.resize(first + cells, Cell::EMPTY);
         let mut below = region.clone();
-        for (i, list) in lists.into_iter().enumerate() {
+        let mut part = 0;
+        while part < cells {
+            let list = std::mem::take(&mut lists[part]);
+            // Neighbours with the same rules are one leaf.
+            let same = if list.len() <= LEAF {
+                lists[part + 1..].iter().take_while(|l| **l == list).count()
+            } else {
+                0
+            };
             if !list.is_empty() {
-                below[cut.dimension] = (start + ((i as u32) << shift), shift);
-                self.cells[first + i] = self.node(list, &below)?;
+                let (from, to) = (cut.region(part, cut_region).0, cut.region(part + same, cut_region).1);
+                below[cut.dimension] = (from, to);
+                let cell = self.node(list, &below)?;
+                self.cells[first + part..=first + part + same].fill(cell);
             }
+            part += 1 + same;
         }
-        Some(Cell::node(first, cut.dimension, shift, cut.bits))
+        Some(Cell::node(u32::try_from(first).ok()?, cut.last, cut.min, cut.dimension, cut.shift))
     }
 
-    /// The first and the last part that a rule lies in.
-    fn parts(&self, at: u32, dimension: usize, start: u32, bits: u32, shift: u32) -> (usize, usize) {
-        let (first, last) = self.boxes.bounds(at)[dimension];
-        let end = start + ((1u32 << bits) - 1);
-        (((first.max(start) - start) >> shift) as usize, ((last.min(end) - start) >> shift) as usize)
-    }
-
-    fn best_cut(&self, rules: &[u32], region: &Region) -> Option<Cut> {
-        let mut best: Option<Cut> = None;
-        let limit = rules.len() * GROWTH;
-        for (dimension, &(start, bits)) in region.iter().enumerate() {
-            let most = bits.min(rules.len().ilog2() + 1);
-            if most == 0 {
+    /// The cut that leaves the shortest lists, and how many places they have.
+    fn best_cut(&self, rules: &[u32], region: &Region) -> Option<(Cut, usize)> {
+        let mut best: Option<(u64, usize, Cut)> = None;
+        for (dimension, &(start, end)) in region.iter().enumerate() {
+            let bounds = || rules.iter().map(|&at| self.boxes.bounds(at)[dimension]);
+            // Where something begins or ends inside of the region.
+            let (mut min, mut max) = (u32::MAX, 0);
+            for (first, last) in bounds() {
+                if first > start {
+                    (min, max) = (min.min(first), max.max(first));
+                }
+                if last < end {
+                    (min, max) = (min.min(last + 1), max.max(last + 1));
+                }
+            }
+            if min > max {
                 continue;
             }
-            // Counted once for the finest cut; coarser ones differ in what neighbours have in common.
-            for cut in (1..=most).rev() {
-                let shift = bits - cut;
-                let mut steps = vec![0i32; (1 << cut) + 1];
+            let bits = u32::BITS - (max - min).leading_zeros();
+            for parts in (0..=bits.min(rules.len().ilog2())).rev() {
+                let shift = (bits - parts).min(31);
+                let cut = Cut { dimension, min, shift, last: (max - min) >> shift };
+                let mut steps = vec![0i32; cut.last as usize + 3];
                 let mut total = 0;
-                for &at in rules {
-                    let (from, to) = self.parts(at, dimension, start, bits, shift);
+                for (first, last) in bounds() {
+                    let (from, to) = (cut.part(first.max(start)), cut.part(last.min(end)));
                     steps[from] += 1;
                     steps[to + 1] -= 1;
                     total += to - from + 1;
                 }
-                if total > limit {
+                if total > rules.len() * GROWTH {
                     continue;
                 }
                 let mut now = 0i64;
-                let squares: i64 = steps
-                    .iter()
-                    .map(|step| {
-                        now += i64::from(*step);
-                        now * now
-                    })
-                    .sum();
-                let cost = squares as u64 * 16 / total.max(1) as u64;
-                if cost >= rules.len() as u64 * 14 {
-                    continue;
+                let square = |step: &i32| {
+                    now += i64::from(*step);
+                    now * now
+                };
+                // Mean length of the list that a rule comes to lie in, times 16.
+                let cost = steps.iter().map(square).sum::<i64>() as u64 * 16 / total.max(1) as u64;
+                if cost < rules.len() as u64 * 14 && best.as_ref().is_none_or(|b| (cost, total) < (b.0, b.1))
+                {
+                    best = Some((cost, total, cut));
                 }
-                if best.as_ref().is_none_or(|b| (cost, total) < (b.cost, b.total)) {
-                    best = Some(Cut { dimension, bits: cut, cost, total });
-                }
-                // A coarser cut of the same dimension costs more.
+                // Coarser cuts of the same dimension leave longer lists.
                 break;
             }
         }
-        best
+        best.map(|(_, total, cut)| (cut, total))
     }
 
     fn leaf(&mut self, mut rules: Vec<u32>, region: &Region) -> Option<Cell> {
         let boxes = self.boxes;
         let mut mask = 0u16;
         for &at in &rules {
-            for (d, (&(first, last), &(start, bits))) in boxes.bounds(at).iter().zip(region).enumerate() {
-                let end = (start + ((1 << bits) - 1)).min(boxes.ranks[d] - 1);
+            for (d, (&(first, last), &(start, end))) in boxes.bounds(at).iter().zip(region).enumerate() {
                 if first > start || last < end {
                     mask |= 1 << d;
                 }
             }
         }
-        // What nothing narrows makes all that follow it of the same rule superfluous.
-        rules.dedup_by_key(|at| (boxes.rules[*at as usize], if mask == 0 { 0 } else { *at }));
+        if mask == 0 {
+            rules.dedup_by_key(|at| boxes.rules[*at as usize]);
+        }
         if let Some(cell) = self.leaves.get(&(mask, rules.clone())) {
             return Some(*cell);
         }
-        let blocks = rules.len().div_ceil(4);
-        let first = self.fours.len();
-        if blocks > MAX_BLOCKS || u32::try_from(first).is_err() {
+        let first = u32::try_from(self.rows.len()).ok()?;
+        if rules.len() > LONGEST_LEAF {
             return None;
         }
-        let dimensions = (0..boxes.ranks.len()).filter(|d| mask >> d & 1 != 0);
         for block in rules.chunks(4) {
             // What no rule takes is before any rule that is asked for.
             let mut numbers = [-1; 4];
             for (number, &at) in numbers.iter_mut().zip(block) {
                 *number = boxes.rules[at as usize] as i32;
             }
-            self.fours.push(Four(numbers));
-            for d in dimensions.clone() {
-                let (mut firsts, mut lasts) = ([i32::MAX; 4], [-1; 4]);
+            self.rows.push(Row::words(numbers));
+            for d in (0..boxes.max.len()).filter(|d| mask >> d & 1 != 0) {
+                let (mut firsts, mut lasts) = ([0; 4], [0; 4]);
                 for (i, &at) in block.iter().enumerate() {
-                    let (first, last) = boxes.bounds(at)[d];
-                    (firsts[i], lasts[i]) = (first as i32, last as i32);
+                    (firsts[i], lasts[i]) = boxes.bounds(at)[d];
                 }
-                self.fours.push(Four(firsts));
-                self.fours.push(Four(lasts));
+                if self.halves >> d & 1 != 0 {
+                    self.rows.push(Row::halves(firsts.map(|f| f as u16), lasts.map(|l| l as u16)));
+                } else {
+                    self.rows.push(Row::words(firsts.map(signed)));
+                    self.rows.push(Row::words(lasts.map(signed)));
+                }
             }
         }
         self.copies += rules.len();
-        let cell = Cell::leaf(first, blocks, mask);
+        let cell = Cell::leaf(first, rules.len().div_ceil(4) as u32, mask);
         self.leaves.insert((mask, rules), cell);
         Some(cell)
     }
