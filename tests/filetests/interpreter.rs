@@ -56,8 +56,17 @@ impl Sink for Seen {
     }
 }
 
-/// Runs a test.
+/// Runs a test, walking through all rules and once more with lookups of all chains: the results must be the same.
 pub fn run(test: &Test) -> Result<Observed, String> {
+    let walked = run_with(test, false)?;
+    let found = run_with(test, true)?;
+    if walked != found {
+        return Err(format!("lookups give another result than a walk: {found:?}\ninstead of {walked:?}"));
+    }
+    Ok(walked)
+}
+
+fn run_with(test: &Test, lookups: bool) -> Result<Observed, String> {
     // The kernel numbers the far end of each wire first.
     let mut lines = crate::NET.to_string();
     for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
@@ -65,9 +74,9 @@ pub fn run(test: &Test) -> Result<Observed, String> {
     }
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
     let net = Arc::new(net);
-    let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?)?;
+    let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, false)?;
     let ruleset = language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
-    let mut with = dataplane(&net, &ruleset)?;
+    let mut with = dataplane(&net, &ruleset, lookups)?;
     let mut observed = Observed::default();
     let mut now = START;
     for packet in test.packets() {
@@ -95,8 +104,11 @@ pub fn run(test: &Test) -> Result<Observed, String> {
     Ok(observed)
 }
 
-fn dataplane(net: &Arc<Network>, ruleset: &Ruleset) -> Result<Dataplane, String> {
-    let linked = Linked::new(&ruleset.generation()).map_err(|e| e.to_string())?;
+fn dataplane(net: &Arc<Network>, ruleset: &Ruleset, lookups: bool) -> Result<Dataplane, String> {
+    let mut linked = Linked::new(&ruleset.generation()).map_err(|e| e.to_string())?;
+    if lookups {
+        linked.image.force_lookups(1);
+    }
     let mut dataplane = Dataplane::new(net.clone(), Settings::default());
     dataplane.set_rules(Arc::new(linked));
     Ok(dataplane)

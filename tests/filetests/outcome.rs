@@ -8,7 +8,7 @@ use crate::compare::without_chance;
 use crate::format::{Kind, Test, declared_chain};
 
 /// What an engine saw of a test.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Observed {
     /// Chain and program of each rule, in the order of the chains' rules.
     pub programs: Vec<(String, Vec<String>)>,

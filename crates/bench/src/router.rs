@@ -88,7 +88,9 @@ impl Router {
         let net = Network::from_batch("net.ip", NET).expect("a network");
         let device = net.link_by_name("lan").expect("a device").index;
         let mut path = Dataplane::new(Arc::new(net), Settings::default());
-        path.set_rules(Arc::new(Linked::new(&ruleset.generation()).expect("rules that run")));
+        let linked = Linked::new(&ruleset.generation()).expect("rules that run");
+        linked.image.build_lookups();
+        path.set_rules(Arc::new(linked));
         Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000 }
     }
 

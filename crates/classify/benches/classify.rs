@@ -112,7 +112,11 @@ fn main() {
         measure(&format!("addresses-{count}, no match"), &lines, &random);
         for kind in Kind::ALL {
             let rules = penstock_classbench::rules(kind, count, 1);
-            measure(&format!("{}-{count}", kind.name()), &rules, &penstock_classbench::traffic(&rules, PACKETS, 2));
+            measure(
+                &format!("{}-{count}", kind.name()),
+                &rules,
+                &penstock_classbench::traffic(&rules, PACKETS, 2),
+            );
         }
     }
 }

@@ -152,10 +152,10 @@ impl Boxes {
             .collect();
         let mut narrow = vec![0; rules.len()];
         let mut different = Vec::new();
-        for d in 0..count {
+        for (d, &max) in max.iter().enumerate() {
             let of_rules = || bounds.iter().skip(d).step_by(count);
             let mut starts: Vec<u32> = of_rules().map(|b| b.0).collect();
-            starts.extend(of_rules().filter(|b| b.1 < max[d]).map(|b| b.1 + 1));
+            starts.extend(of_rules().filter(|b| b.1 < max).map(|b| b.1 + 1));
             starts.sort_unstable();
             starts.dedup();
             let rank = |coordinate: u32| starts.partition_point(|s| *s <= coordinate);

@@ -110,6 +110,7 @@ fn run(options: &Options) -> Result<bool, String> {
     output.trace_by(Tracer::new(&ruleset.generation(), &names, start));
     let linked =
         Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
+    linked.image.build_lookups();
     let mut path = Dataplane::new(net.clone(), Settings::default());
     path.set_rules(Arc::new(linked));
     path.trace_all(options.trace);

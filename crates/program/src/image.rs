@@ -8,6 +8,7 @@ use std::sync::Arc;
 use penstock_sets::Set;
 
 use crate::State;
+use crate::classify::ChainLookup;
 use crate::dynamic::{DynamicSet, Statements};
 use crate::env::{CtObject, NatKind};
 use crate::expr::{
@@ -47,6 +48,31 @@ impl Image {
     /// A chain.
     pub fn chain(&self, chain: ChainIndex) -> Option<&LinkedChain> {
         self.chains.get(chain.0 as usize)
+    }
+
+    /// The rules of a chain.
+    pub fn rules_of(&self, chain: &LinkedChain) -> &[LinkedRule] {
+        self.rules.get(chain.first as usize..chain.end as usize).unwrap_or(&[])
+    }
+
+    /// Builds the lookups of long chains that are not there yet. It takes some time, and may be done while packets run
+    /// through the image: they walk until a lookup is there.
+    pub fn build_lookups(&self) {
+        for chain in &self.chains {
+            if let Some(lookup) = &chain.lookup {
+                lookup.build(self.rules_of(chain), &self.ops);
+            }
+        }
+    }
+
+    /// Gives a lookup to each chain in which so many rules ask something that can be looked up: for tests, which want to
+    /// see short chains looked up.
+    pub fn force_lookups(&mut self, least: usize) {
+        for i in 0..self.chains.len() {
+            let lookup = ChainLookup::with_least(least);
+            lookup.build(self.rules_of(&self.chains[i]), &self.ops);
+            self.chains[i].lookup = Some(Arc::new(lookup));
+        }
     }
 
     /// Chain and handle of a rule.
@@ -94,6 +120,8 @@ pub struct LinkedChain {
     pub end: u32,
     /// Policy of a base chain: accept or drop.
     pub policy_accept: Option<bool>,
+    /// Finds its rules, where that is worth while.
+    pub lookup: Option<Arc<ChainLookup>>,
 }
 
 /// Where a rule's operations are.

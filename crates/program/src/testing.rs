@@ -280,6 +280,7 @@ impl Table {
                 handle: i as u64,
                 first,
                 end: image.rules.len() as u32,
+                lookup: None,
                 policy_accept: (i == 0).then_some(true),
             });
         }

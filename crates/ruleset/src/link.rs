@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use penstock_program::classify::{ChainLookup, WORTHWHILE};
 use penstock_program::env::CtObject;
 use penstock_program::expr::{Expr, ObjectType, Objref};
 use penstock_program::image::*;
@@ -34,6 +35,8 @@ pub struct Linked {
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
+    /// Long chains with their lookups, for the next generation: by family, table and name.
+    lookups: HashMap<(Family, Arc<str>, Arc<str>), (Arc<Chain>, Arc<ChainLookup>)>,
 }
 
 type SetAndLinked = (Arc<Set>, LinkedSet);
@@ -113,7 +116,8 @@ impl Linked {
         Linked::default().next(generation)
     }
 
-    /// Links the generation that follows this one; sets that did not change are taken over.
+    /// Links the generation that follows this one; sets that did not change are taken over, and so are lookups of chains:
+    /// one of a chain that did change serves until [`Image::build_lookups`] has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
         let mut linked =
             Linked { generation: generation.id, needs: Needs::new(generation), ..Linked::default() };
@@ -161,6 +165,12 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
             image.rule_names.push(RuleName { chain: at, handle: rule.handle });
         }
+        let lookup = (chain.rules.len() >= WORTHWHILE).then(|| {
+            let name = (table.family, table.name.clone(), chain.name.clone());
+            let lookup = lookup_after(before.lookups.get(&name), chain);
+            linked.lookups.insert(name, (chain.clone(), lookup.clone()));
+            lookup
+        });
         image.chains.push(LinkedChain {
             table: index,
             name: chain.name.clone(),
@@ -168,6 +178,7 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             first,
             end: image.rules.len() as u32,
             policy_accept: chain.base.as_ref().map(|b| b.policy_accept),
+            lookup,
         });
         if let Some(base) = &chain.base {
             linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
@@ -179,6 +190,38 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The lookup of a chain, after the one that it had in the generation before.
+fn lookup_after(before: Option<&(Arc<Chain>, Arc<ChainLookup>)>, chain: &Arc<Chain>) -> Arc<ChainLookup> {
+    match before {
+        None => Arc::default(),
+        Some((old, lookup)) if Arc::ptr_eq(old, chain) => lookup.clone(),
+        Some((old, lookup)) => match numbers_after(&old.rules, &chain.rules) {
+            Some(numbers) => Arc::new(lookup.after(numbers.into_iter(), chain.rules.len() as u32)),
+            None => Arc::default(),
+        },
+    }
+}
+
+/// Which number each rule of a list has in another list; `None` if those that are in both change their order.
+fn numbers_after(old: &[Arc<Rule>], new: &[Arc<Rule>]) -> Option<Vec<Option<u32>>> {
+    let same = |(a, b): &(&Arc<Rule>, &Arc<Rule>)| Arc::ptr_eq(a, b);
+    let start = old.iter().zip(new).take_while(same).count();
+    let end = old[start..].iter().rev().zip(new[start..].iter().rev()).take_while(same).count();
+    let changed: HashMap<*const Rule, u32> =
+        (start..new.len() - end).map(|i| (Arc::as_ptr(&new[i]), i as u32)).collect();
+    let number = |(i, rule): (usize, &Arc<Rule>)| {
+        if i < start {
+            Some(i as u32)
+        } else if i >= old.len() - end {
+            Some((i + new.len() - old.len()) as u32)
+        } else {
+            changed.get(&Arc::as_ptr(rule)).copied()
+        }
+    };
+    let numbers: Vec<Option<u32>> = old.iter().enumerate().map(number).collect();
+    numbers.iter().flatten().is_sorted().then_some(numbers)
 }
 
 /// The names of one table.

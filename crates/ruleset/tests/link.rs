@@ -5,6 +5,7 @@ mod changes;
 use std::sync::Arc;
 
 use changes::*;
+use penstock_program::Register;
 use penstock_program::expr::*;
 use penstock_program::image::{ChainIndex, LinkedVerdict, Op};
 use penstock_ruleset::Ruleset;
@@ -74,4 +75,49 @@ fn many_rules_are_linked_in_order() {
     let linked = Linked::new(&ruleset.generation()).unwrap();
     assert_eq!(linked.image.rules.len(), 2000);
     assert!(linked.image.rule_names.is_sorted_by_key(|r| r.handle));
+}
+
+fn from(address: u32) -> Vec<Expr> {
+    let data = address.to_be_bytes().to_vec().into();
+    let load = Payload { base: PayloadBase::Network, offset: 12, len: 4, dreg: Register(1) };
+    vec![Expr::Payload(load), Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: Register(1), data }), counter()]
+}
+
+#[test]
+fn lookups_of_chains_outlive_changes() {
+    let mut ruleset = Ruleset::default();
+    let mut changes = vec![
+        table(IP),
+        base(IP, "long", ChainType::Filter, Hook::Input),
+        base(IP, "other", ChainType::Filter, Hook::Input),
+        base(IP, "short", ChainType::Filter, Hook::Input),
+        rule(IP, "short", from(1)),
+    ];
+    for n in 0..20 {
+        changes.push(rule(IP, "long", from(n)));
+        changes.push(rule(IP, "other", from(n)));
+    }
+    commit(&mut ruleset, changes).unwrap();
+    let first = Linked::new(&ruleset.generation()).unwrap();
+    let lookups = |linked: &Linked| {
+        linked
+            .image
+            .chains
+            .iter()
+            .map(|c| c.lookup.as_deref().map(|l| (l.is_built(), l.finder().is_some())))
+            .collect::<Vec<_>>()
+    };
+    let [nothing, built, before] = [(false, false), (true, true), (false, true)].map(Some);
+    assert_eq!(lookups(&first), [nothing, nothing, None]);
+    first.image.build_lookups();
+    assert_eq!(lookups(&first), [built, built, None]);
+    commit(&mut ruleset, vec![rule(IP, "long", from(77))]).unwrap();
+    let second = first.next(&ruleset.generation()).unwrap();
+    assert_eq!(lookups(&second), [before, built, None]);
+    commit(&mut ruleset, vec![rule(IP, "long", from(78))]).unwrap();
+    let third = second.next(&ruleset.generation()).unwrap();
+    assert_eq!(lookups(&third), [before, built, None]);
+    third.image.build_lookups();
+    assert_eq!(lookups(&third), [built, built, None]);
+    assert_eq!(lookups(&second), [before, built, None], "a generation's own lookup is not another's");
 }

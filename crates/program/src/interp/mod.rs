@@ -33,7 +33,9 @@ use std::mem::MaybeUninit;
 use penstock_packet::Packet;
 
 use crate::Env;
+use crate::classify::Finder;
 use crate::env::{Decision, Trace};
+use crate::expr::MetaKey;
 use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, Op, RuleIndex};
 use registers::Registers;
 
@@ -107,10 +109,13 @@ impl Step {
 
 /// Where a chain goes on after another.
 #[derive(Clone, Copy)]
-struct Frame {
+struct Frame<'i> {
     chain: ChainIndex,
     rule: u32,
     end: u32,
+    /// From this rule on the lookup tells which rules to run.
+    ask: u32,
+    lookup: Option<Finder<'i>>,
 }
 
 /// Runs a packet through a base chain and the chains it calls. A chain that does not exist has no rules. Chains must not
@@ -132,30 +137,71 @@ fn policy<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E)
 }
 
 #[inline(always)]
-fn enter(image: &Image, chain: ChainIndex) -> Frame {
+fn enter(image: &Image, chain: ChainIndex) -> Frame<'_> {
     match image.chains.get(chain.0 as usize) {
-        Some(c) => Frame { chain, rule: c.first, end: c.end },
-        None => Frame { chain, rule: 0, end: 0 },
+        Some(c) => {
+            let lookup = c.lookup.as_deref().and_then(|l| l.finder());
+            let ask = lookup.map_or(u32::MAX, |l| c.first + l.start());
+            Frame { chain, rule: c.first, end: c.end, ask, lookup }
+        }
+        None => Frame { chain, rule: 0, end: 0, ask: u32::MAX, lookup: None },
     }
+}
+
+/// Goes on to the next rule that may do something, as the chain's lookup tells; the number of its operations that are
+/// done with it. A packet that is traced meets all rules.
+#[inline(never)]
+fn advance<E: Env>(image: &Image, at: &mut Frame<'_>, packet: &Packet, env: &mut E) -> u32 {
+    let (Some(lookup), Some(chain)) = (at.lookup, image.chain(at.chain)) else { return 0 };
+    if packet.meta.nftrace {
+        return 0;
+    }
+    match lookup.next(at.rule - chain.first, packet, env) {
+        Some(candidate) => {
+            at.rule = chain.first + candidate.rule;
+            candidate.skip
+        }
+        None => {
+            at.rule = at.end;
+            0
+        }
+    }
+}
+
+/// Loads metadata into the first register, and nothing else; whether there is such.
+#[inline]
+pub(crate) fn load_meta<E: Env>(
+    key: MetaKey,
+    registers: &mut Registers,
+    packet: &Packet,
+    env: &mut E,
+) -> bool {
+    meta::get(key, 0, registers, packet, env) == Step::Next
 }
 
 /// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule. `None` if
 /// the chain comes to its end.
 #[inline(always)]
-fn run_from<E: Env>(
-    image: &Image,
-    mut at: Frame,
+fn run_from<'i, E: Env>(
+    image: &'i Image,
+    mut at: Frame<'i>,
     mut skip: u32,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
 ) -> Option<Outcome> {
     // Clearing it would cost each packet more than its first rule.
-    let mut stack = [const { MaybeUninit::<Frame>::uninit() }; JUMP_STACK];
+    let mut stack = [const { MaybeUninit::<Frame<'i>>::uninit() }; JUMP_STACK];
     let mut depth = 0;
     loop {
         let mut ended = None;
         while at.rule < at.end {
+            if at.rule >= at.ask && skip == 0 {
+                skip = advance(image, &mut at, packet, env);
+                if at.rule >= at.end {
+                    break;
+                }
+            }
             let rule = RuleIndex(at.rule);
             let Some(linked) = image.rules.get(at.rule as usize) else { break };
             at.rule += 1;
