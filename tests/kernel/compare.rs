@@ -31,6 +31,9 @@ pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listin
             let _ = writeln!(out, "  kernel:   {}\n  penstock: {}", k.trim(), o.trim());
         }
     }
+    if let (Some(k), Some(o)) = (&kernel.connections, &ours.connections) {
+        connections(&mut out, k, o);
+    }
     if listings && k != o {
         let _ = writeln!(out, "listing:");
         for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {
@@ -41,6 +44,39 @@ pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listin
         }
     }
     if out.is_empty() { None } else { Some(out) }
+}
+
+/// Tells connections that one side has and the other has not. Their life time is left out: it depends on the clock.
+fn connections(out: &mut String, kernel: &[String], ours: &[String]) {
+    let plain = |lines: &[String]| {
+        let mut lines: Vec<_> = lines.iter().map(|l| without_time(l)).collect();
+        lines.sort();
+        lines
+    };
+    let (mut kernel, mut ours) = (plain(kernel), plain(ours));
+    if kernel == ours {
+        return;
+    }
+    for line in kernel.clone() {
+        if let Some(same) = ours.iter().position(|l| *l == line) {
+            ours.remove(same);
+            kernel.remove(kernel.iter().position(|l| *l == line).unwrap_or_default());
+        }
+    }
+    for (side, lines) in [("kernel:  ", kernel), ("penstock:", ours)] {
+        for line in lines.iter().take(6) {
+            let _ = writeln!(out, "connection only in {side} {line}");
+        }
+    }
+}
+
+/// A line of `conntrack -L` without the third word.
+fn without_time(line: &str) -> String {
+    let mut words: Vec<_> = line.split_whitespace().collect();
+    if words.len() > 2 && words[2].bytes().all(|b| b.is_ascii_digit()) {
+        words.remove(2);
+    }
+    words.join(" ")
 }
 
 /// An outcome with names for the ports that NAT drew.
@@ -58,8 +94,11 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
 
 /// Tells the first frame that differs. `link` bytes stand before the IP header.
 fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], link: usize) {
-    let k: Vec<_> = kernel.iter().map(|f| without_chance(f, link)).collect();
-    let o: Vec<_> = ours.iter().map(|f| without_chance(f, link)).collect();
+    let plain = |frames: &[Vec<u8>]| -> Vec<_> {
+        let mut ids = Vec::new();
+        frames.iter().map(|f| without_fragment_id(without_chance(f, link), link, &mut ids)).collect()
+    };
+    let (k, o) = (plain(kernel), plain(ours));
     if k == o {
         return;
     }
@@ -70,6 +109,27 @@ fn frames(out: &mut String, place: &str, kernel: &[Vec<u8>], ours: &[Vec<u8>], l
             let _ = writeln!(out, "  frame {i} {side} {text}");
         }
     }
+}
+
+/// A packet that was put together on the way gets another identification when it is cut again, by chance: all go by the
+/// order of their appearance.
+fn without_fragment_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 4]>) -> Vec<u8> {
+    let Some(ip) = frame.get_mut(link..) else { return frame };
+    if ip.len() < 40 || ip[0] >> 4 != 6 {
+        return frame;
+    }
+    let (mut next, mut at) = (ip[6], 40);
+    while let (0 | 43 | 60, Some(&[following, units])) = (next, ip.get(at..).and_then(|h| h.first_chunk())) {
+        (next, at) = (following, at + 8 + usize::from(units) * 8);
+    }
+    if let (44, Some(id)) = (next, ip.get_mut(at + 4..at + 8)) {
+        let known = ids.iter().position(|i| i == id).unwrap_or_else(|| {
+            ids.extend(id.first_chunk());
+            ids.len() - 1
+        });
+        id.copy_from_slice(&(known as u32).to_be_bytes());
+    }
+    frame
 }
 
 /// A frame in hexadecimal, its beginning.

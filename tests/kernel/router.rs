@@ -5,13 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::namespace::Namespace;
-use crate::scenario::{Outcome, Scenario, devices, without_delivery};
+use crate::scenario::{Outcome, Scenario, devices, pause, without_delivery};
 use crate::sockets::{Host, Log, Wire};
 
 /// nflog group of the harness.
 const GROUP: u16 = 7;
 
-/// Last in input, so that a packet counts as delivered and the host does not answer it.
+/// Last in input, so that a packet counts as delivered and the host does not answer it. It is there from the beginning and
+/// stays: of the same priority, what is registered later runs first, and connections are to be confirmed before.
 const DELIVERY: &str = "
 table inet penstock-delivery {
 	chain input {
@@ -28,6 +29,9 @@ table arp penstock-delivery {
 
 /// A kernel router and the far ends of its wires.
 pub struct Router {
+    net: String,
+    /// Fragments may wait in it for others: a later scenario must not meet them.
+    spent: bool,
     router: Namespace,
     /// Held, not used: the far ends are gone with it.
     _beyond: Namespace,
@@ -87,6 +91,14 @@ fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
 /// Sets a value under `/proc/sys/net` of the present namespace, if this kernel has it.
 fn sysctl(name: &str, value: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/{name}"), value);
+}
+
+/// Sets a value by its name as sysctl(8) has it, and gives what it was.
+fn swap_sysctl(name: &str, value: u32) -> io::Result<u32> {
+    let file = format!("/proc/sys/{}", name.replace('.', "/"));
+    let before = std::fs::read_to_string(&file)?;
+    std::fs::write(&file, value.to_string())?;
+    before.trim().parse().map_err(|_| io::Error::other(format!("{name} is {before}")))
 }
 
 impl Router {
@@ -171,17 +183,18 @@ impl Router {
         let log = Log::open(GROUP)?;
         let host = Host::open()?;
         let raw = devices.iter().filter_map(|d| Some((d.clone(), Wire::open(d, false).ok()?))).collect();
+        run("nft", &["-f", "-"], DELIVERY).map_err(Unavailable::Failed)?;
         // The host announces its multicast memberships when the wires come up; then it is silent.
         std::thread::sleep(Duration::from_millis(150));
-        Ok(Router { router, _beyond: beyond, wires, raw, host, log })
+        Ok(Router { net: net.into(), spent: false, router, _beyond: beyond, wires, raw, host, log })
     }
 
     /// Puts rules in force instead of those before, and gives nft's debug output for them. The error is nft's.
     pub fn load(&mut self, rules: &str) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
-        let debug =
-            run("nft", &["--debug=netlink", "-f", "-"], &format!("flush ruleset; {rules}\n{DELIVERY}"))?;
+        self.clear()?;
+        let debug = run("nft", &["--debug=netlink", "-f", "-"], rules)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
         Ok(debug)
     }
@@ -191,7 +204,7 @@ impl Router {
     #[allow(dead_code)]
     pub fn check(&self, rules: &str) -> Result<String, String> {
         self.router.enter().map_err(|e| e.to_string())?;
-        run("nft", &["flush", "ruleset"], "")?;
+        self.clear()?;
         run("nft", &["-c", "-f", "-"], rules)
     }
 
@@ -243,10 +256,19 @@ impl Router {
     /// `expected` is what another side says: only if it is not seen at once, more time is given.
     pub fn run(&mut self, scenario: &Scenario, expected: Option<&Outcome>) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
+        if self.spent {
+            *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
+        }
+        self.spent = scenario.has_fragments();
         self.load(&scenario.all_rules())?;
+        let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
+        let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
         self.log.forget_connections().map_err(e)?;
         for (source, bytes) in &scenario.frames {
-            self.send(source, bytes)?;
+            match pause(source, bytes) {
+                Some(time) => std::thread::sleep(time),
+                None => self.send(source, bytes)?,
+            }
         }
         let mut outcome = Outcome::default();
         let deadline = Instant::now() + Duration::from_millis(300);
@@ -261,10 +283,37 @@ impl Router {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        if scenario.tracks() {
+            outcome.connections = self.connections();
+        }
+        for ((name, _), value) in scenario.sysctls.iter().zip(before) {
+            swap_sysctl(name, value).map_err(e)?;
+        }
         outcome.listing = self.listing()?;
         self.collect(&mut outcome).map_err(e)?;
-        run("nft", &["flush", "ruleset"], "")?;
+        self.clear()?;
         Ok(outcome)
+    }
+
+    /// Takes all tables away but the harness's own.
+    fn clear(&self) -> Result<(), String> {
+        let tables = run("nft", &["list", "tables"], "")?;
+        let others = tables.lines().filter(|l| !l.ends_with(" penstock-delivery"));
+        let batch: String = others.map(|l| format!("delete {l}\n")).collect();
+        if !batch.is_empty() {
+            run("nft", &["-f", "-"], &batch)?;
+        }
+        Ok(())
+    }
+
+    /// The connections that the kernel tracks, a line each as conntrack(8) lists them. None without conntrack(8).
+    fn connections(&self) -> Option<Vec<String>> {
+        let mut lines = vec![];
+        for family in ["ipv4", "ipv6"] {
+            let listing = run("conntrack", &["-L", "-f", family], "").ok()?;
+            lines.extend(listing.lines().map(str::to_owned));
+        }
+        Some(lines)
     }
 
     /// Takes what has arrived.

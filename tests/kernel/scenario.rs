@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use penstock_io::{Capture, CaptureWriter, LinkType, Merge};
 
@@ -23,6 +24,8 @@ pub struct Scenario {
     /// the host's limit on ICMP pass, which the kernel's side does not have; limits in rules and connections want no time
     /// to pass.
     pub at_once: bool,
+    /// Sysctls that differ from what they are by default, as `sysctl -w` names them.
+    pub sysctls: Vec<(String, u32)>,
 }
 
 impl Scenario {
@@ -36,7 +39,14 @@ impl Scenario {
             at_once: ["limit rate", "limit name", "type nat", " ct ", "\tct "]
                 .iter()
                 .any(|w| rules.contains(w)),
+            sysctls: vec![],
         }
+    }
+
+    /// Sets a sysctl.
+    pub fn sysctl(mut self, name: &str, value: u32) -> Scenario {
+        self.sysctls.push((name.into(), value));
+        self
     }
 
     /// Lets no time pass between frames.
@@ -51,6 +61,11 @@ impl Scenario {
             |name: &str| std::fs::read_to_string(directory.join(name)).map_err(|e| format!("{name}: {e}"));
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut scenario = Scenario::new(&name, &text("net.ip")?, &text("rules.nft")?.replace(SIEVE, ""));
+        for line in text("sysctl.conf").unwrap_or_default().lines() {
+            let setting = line.split_once('=').and_then(|(n, v)| Some((n, v.parse().ok()?)));
+            let (name, value) = setting.ok_or_else(|| format!("sysctl.conf: {line}"))?;
+            scenario = scenario.sysctl(name, value);
+        }
         let (mut sources, mut captures) = (vec![], vec![]);
         for entry in std::fs::read_dir(directory).map_err(|e| e.to_string())?.flatten() {
             if let Some(source) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".pcap")) {
@@ -59,8 +74,14 @@ impl Scenario {
             }
         }
         let mut merge = Merge::new(captures);
+        let mut expected = None;
         while let Some(next) = merge.next_frame() {
             let (which, frame) = next.map_err(|e| e.to_string())?;
+            let late = frame.time.saturating_sub(expected.unwrap_or(frame.time));
+            if late > 0 {
+                scenario = scenario.wait(Duration::from_nanos(late));
+            }
+            expected = Some(frame.time + scenario.spacing());
             scenario.frames.push((sources[which].clone(), frame.bytes.to_vec()));
         }
         Ok(scenario)
@@ -69,6 +90,35 @@ impl Scenario {
     /// The rules that are loaded.
     pub fn all_rules(&self) -> String {
         format!("{}\n{SIEVE}", self.rules)
+    }
+
+    /// Lets time pass before the next frame, on both sides: for what depends on timeouts.
+    pub fn wait(mut self, time: Duration) -> Scenario {
+        self.frames.push((PAUSE.into(), (time.as_millis() as u64).to_be_bytes().to_vec()));
+        self
+    }
+
+    /// Whether rules make connections known, so that the table of them is compared too.
+    pub fn tracks(&self) -> bool {
+        ["type nat", " ct ", "\tct ", "flow add"].iter().any(|w| self.rules.contains(w))
+    }
+
+    /// Whether any frame is a fragment, as far as that is seen at a glance.
+    pub fn has_fragments(&self) -> bool {
+        self.frames.iter().any(|(source, bytes)| {
+            let ip = bytes.get(if source == "host" { 0 } else { 14 }..).unwrap_or_default();
+            match ip.first().map(|b| b >> 4) {
+                Some(4) => ip.get(6..8).is_some_and(|f| u16::from_be_bytes([f[0], f[1]]) & 0x3fff != 0),
+                // Fragment headers behind others are found too often rather than not.
+                Some(6) => ip.get(6) == Some(&44) || matches!(ip.get(6), Some(0 | 43 | 60)),
+                _ => false,
+            }
+        })
+    }
+
+    /// Nanoseconds between frames by the program's clock.
+    fn spacing(&self) -> u64 {
+        if self.at_once { 1000 } else { 3_000_000_000 }
     }
 
     /// Appends a frame.
@@ -85,10 +135,18 @@ impl Scenario {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("net.ip"), &self.net)?;
         std::fs::write(directory.join("rules.nft"), self.all_rules())?;
-        let spacing = if self.at_once { 1000 } else { 3_000_000_000 };
+        let sysctls: String = self.sysctls.iter().map(|(n, v)| format!("{n}={v}\n")).collect();
+        if !sysctls.is_empty() {
+            std::fs::write(directory.join("sysctl.conf"), sysctls)?;
+        }
+        let mut clock = 1_700_000_000_000_000_000;
         let mut captures = BTreeMap::new();
         let mut reads = vec![];
-        for (i, (source, bytes)) in self.frames.iter().enumerate() {
+        for (source, bytes) in &self.frames {
+            if let Some(time) = pause(source, bytes) {
+                clock += time.as_nanos() as u64;
+                continue;
+            }
             let writer = match captures.entry(source) {
                 std::collections::btree_map::Entry::Occupied(e) => e.into_mut(),
                 std::collections::btree_map::Entry::Vacant(e) => {
@@ -98,7 +156,8 @@ impl Scenario {
                     e.insert(CaptureWriter::create(&file, link)?)
                 }
             };
-            writer.write(1_700_000_000_000_000_000 + i as u64 * spacing, bytes)?;
+            writer.write(clock, bytes)?;
+            clock += self.spacing();
         }
         for (_, writer) in captures {
             writer.finish()?;
@@ -118,6 +177,15 @@ table ip6 penstock-sieve {
 }
 ";
 
+/// In place of a device: no frame, but time that passes, in milliseconds.
+const PAUSE: &str = "pause";
+
+/// How long a scenario pauses instead of sending a frame.
+pub fn pause(source: &str, bytes: &[u8]) -> Option<Duration> {
+    let millis = bytes.first_chunk().filter(|_| source == PAUSE)?;
+    Some(Duration::from_millis(u64::from_be_bytes(*millis)))
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -127,6 +195,8 @@ pub struct Outcome {
     pub delivered: Vec<Vec<u8>>,
     /// `nft list ruleset`.
     pub listing: String,
+    /// `conntrack -L`, where connections are tracked and can be listed.
+    pub connections: Option<Vec<String>>,
 }
 
 /// The devices of `net.ip` lines that stand for a wire: those of type veth.

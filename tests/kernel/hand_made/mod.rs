@@ -1,5 +1,6 @@
 //! Scenarios by hand, each named for what it shows.
 
+mod fragments;
 mod headers;
 mod host;
 mod journey;
@@ -14,7 +15,7 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [headers::all(), malformed::all(), journey::all(), rules::all(), netdev::all(), host::all(), nat::all()]
+    [fragments::all(), headers::all(), malformed::all(), journey::all(), rules::all(), netdev::all(), host::all(), nat::all()]
         .concat()
 }
 
