@@ -309,8 +309,12 @@ table inet t {
             on(
                 "tracking_one_family_leaves_the_other_alone",
                 "
-table ip t { chain c { type filter hook forward priority 0; counter; ct state new counter; } }
-table ip6 t { chain c { type filter hook forward priority 0; counter; exthdr frag exists counter; } }
+table ip t {
+	chain c { type filter hook forward priority 0; counter; ct state new counter; }
+}
+table ip6 t {
+	chain c { type filter hook forward priority 0; counter; exthdr frag exists counter; }
+}
 ",
             ),
             "lan",

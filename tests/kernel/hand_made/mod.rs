@@ -15,8 +15,17 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [fragments::all(), headers::all(), malformed::all(), journey::all(), rules::all(), netdev::all(), host::all(), nat::all()]
-        .concat()
+    [
+        fragments::all(),
+        headers::all(),
+        malformed::all(),
+        journey::all(),
+        rules::all(),
+        netdev::all(),
+        host::all(),
+        nat::all(),
+    ]
+    .concat()
 }
 
 /// A scenario on the usual router.
