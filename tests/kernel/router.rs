@@ -189,12 +189,14 @@ impl Router {
         Ok(Router { net: net.into(), spent: false, router, _beyond: beyond, wires, raw, host, log })
     }
 
-    /// Puts rules in force instead of those before, and gives nft's debug output for them. The error is nft's.
+    /// Puts rules in force instead of those before, forgets all connections, and gives nft's debug output for the rules.
+    /// The error is nft's.
     pub fn load(&mut self, rules: &str) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
         self.clear()?;
         let debug = run("nft", &["--debug=netlink", "-f", "-"], rules)?;
+        self.log.forget_connections().map_err(e)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
         Ok(debug)
     }
@@ -263,7 +265,6 @@ impl Router {
         self.load(&scenario.all_rules())?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
-        self.log.forget_connections().map_err(e)?;
         for (source, bytes) in &scenario.frames {
             match pause(source, bytes) {
                 Some(time) => std::thread::sleep(time),

@@ -51,6 +51,7 @@ impl Dataplane {
             let settings = penstock_conntrack::Settings { acct: true, ..conntrack.settings().clone() };
             conntrack.set_settings(settings);
         }
+        self.state.policies.set(conntrack, &linked.ct_objects);
         self.hooks = Arc::new(Hooks::new(&self.net, &linked));
         self.linked = linked;
     }

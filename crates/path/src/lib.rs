@@ -60,7 +60,9 @@
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
+mod connections;
 mod copies;
+mod counted;
 mod dataplane;
 mod defragment;
 mod hooks;

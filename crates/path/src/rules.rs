@@ -4,12 +4,15 @@ use std::net::IpAddr;
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::Packet;
-use penstock_program::env::{Decision, FibQuery, Interface, NatRequest, Rejection, Route, Trace};
-use penstock_program::expr::Log;
+use penstock_program::env::{
+    ConnCount, CtObject, Decision, FibQuery, Interface, NatRequest, Rejection, Route, Trace,
+};
+use penstock_program::expr::{CtDir, CtKey, Log};
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::{Context, Env, Hook, Image, Outcome};
 use penstock_ruleset::Family;
 
+use crate::connections;
 use crate::hooks::Entry;
 use crate::ip6;
 use crate::reason::{DropReason, Place};
@@ -247,6 +250,34 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
 
     fn fwd(&mut self, packet: &mut Packet, device: u32, neighbour: Option<IpAddr>) {
         self.worker.forward_to(packet, device, neighbour, self.site.context);
+    }
+
+    fn ct_get(
+        &mut self,
+        packet: &Packet,
+        key: CtKey,
+        dir: Option<CtDir>,
+        out: &mut [u8; 16],
+    ) -> Option<u8> {
+        connections::get(&self.worker.state.conntrack, packet, key, dir, out)
+    }
+
+    fn ct_set(&mut self, packet: &Packet, key: CtKey, value: &[u8]) {
+        connections::set(&mut self.worker.state.conntrack, packet, key, value);
+    }
+
+    fn ct_set_zone(&mut self, packet: &mut Packet, zone: u16, dir: Option<CtDir>) -> Decision {
+        connections::set_zone(&mut self.worker.state.conntrack, packet, zone, dir)
+    }
+
+    fn ct_object(&mut self, packet: &Packet, object: &CtObject) -> Decision {
+        let state = &mut *self.worker.state;
+        state.policies.apply(&mut state.conntrack, packet, object)
+    }
+
+    fn connlimit(&mut self, packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
+        let state = &mut *self.worker.state;
+        state.counted.count(&state.conntrack, packet, count)
     }
 
     fn trace(&mut self, packet: &Packet, step: Trace<'_>) {

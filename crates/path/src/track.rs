@@ -62,6 +62,7 @@ impl<S: Sink> Worker<'_, S> {
         if now >= self.state.next_expiry {
             // Where much ends at once, the rest follows with the next packets.
             let done = self.state.conntrack.expire(now);
+            self.state.counted.tidy(&self.state.conntrack);
             self.state.next_expiry = if done { now.saturating_add(EXPIRY) } else { now };
         }
     }

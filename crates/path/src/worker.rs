@@ -9,6 +9,8 @@ use penstock_packet::Packet;
 use penstock_program::Image;
 use penstock_program::env::Interface;
 
+use crate::connections::Policies;
+use crate::counted::Counted;
 use crate::hooks::Hooks;
 use crate::limit::Limits;
 use crate::reason::{Counters, Drop, DropReason, Place};
@@ -67,6 +69,10 @@ pub(crate) struct State {
     pub(crate) reassembled: ReassembledTable,
     /// Connections.
     pub(crate) conntrack: Conntrack,
+    /// Timeouts that `ct timeout` objects give to connections.
+    pub(crate) policies: Policies,
+    /// Connections that `ct count` counts.
+    pub(crate) counted: Counted,
     /// When connections that have lived out are looked for next.
     pub(crate) next_expiry: u64,
     /// Packets on the loopback device, which are received after what is being done now.
@@ -105,6 +111,8 @@ impl State {
             conntrack6: Fragments::default(),
             reassembled: ReassembledTable::default(),
             conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
+            policies: Policies::default(),
+            counted: Counted::default(),
             next_expiry: 0,
             backlog: VecDeque::new(),
             spare: Vec::new(),

@@ -392,7 +392,7 @@ pub enum Op {
     Fwd { dev: u8, addr: Option<u8>, v6: bool },
     /// [`Ct::state`](penstock_packet::Ct::state) of the packet, 4 bytes in host order. Asks nobody.
     CtState { dst: u8 },
-    /// Another key of the connection. Breaks if the packet has neither entry nor template. `Direction` is
+    /// Another key of the connection. Breaks if the packet has no entry, also if it has a template. `Direction` is
     /// [`CtInfo::is_reply`](penstock_packet::CtInfo::is_reply) of the packet; all else is [`Env::ct_get`], which breaks the
     /// rule with `None`, and whose bytes go into the register, the rest of their last word cleared.
     ///

@@ -32,6 +32,8 @@ pub struct Linked {
     pub bases: Vec<LinkedBase>,
     /// What its rules need of the path beside its base chains.
     pub needs: Needs,
+    /// Objects of connection tracking, also those that no rule names.
+    pub ct_objects: Vec<Arc<CtObject>>,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
@@ -129,7 +131,7 @@ impl Linked {
 }
 
 fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
-    let image = &mut linked.image;
+    let Linked { image, ct_objects, .. } = linked;
     let nfproto = table.family as u8;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
@@ -139,6 +141,9 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
     let mut objects: HashMap<_, Vec<_>> = HashMap::new();
     for object in &table.objects {
         if let Some(linked) = link_object(object) {
+            if let Stateful::Ct(object) = &linked {
+                ct_objects.push(object.clone());
+            }
             objects.entry(&*object.name).or_default().push((object.value.kind(), linked));
         }
     }
@@ -373,7 +378,6 @@ const NO_CONNTRACK: &str = "there is no connection tracking";
 /// What the packet path does not offer to an expression.
 fn waits_for(expr: &Expr) -> Option<Unsupported> {
     let reason = match expr {
-        Expr::Ct(_) | Expr::CtSet(_) | Expr::Notrack | Expr::Connlimit(_) => NO_CONNTRACK,
         Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
         Expr::Queue(_) => "there are no queue listeners",
         Expr::Synproxy(_) => "there is no TCP proxy",
@@ -388,9 +392,7 @@ fn waits_for(expr: &Expr) -> Option<Unsupported> {
 /// What the packet path does not offer to objects of a kind.
 fn object_waits_for(kind: ObjectType) -> Option<Unsupported> {
     let reason = match kind {
-        ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Connlimit => {
-            NO_CONNTRACK
-        }
+        ObjectType::CtHelper | ObjectType::CtExpect => NO_CONNTRACK,
         ObjectType::Synproxy => "there is no TCP proxy",
         _ => return None,
     };

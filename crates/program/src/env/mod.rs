@@ -220,7 +220,7 @@ pub trait Env {
     }
 
     /// A key of the packet's connection, `state` and `direction` excepted (`nft_ct_get_eval()`). Only asked for packets
-    /// that have an entry or a template. The register bytes go into `out`: integers as [`CtKey`] says, names padded with
+    /// that have an entry. The register bytes go into `out`: integers as [`CtKey`] says, names padded with
     /// zeros, ports in network order; the answer is their number, at most 16. `None` where the rule breaks: addresses of
     /// another family than the key's, a helper that the connection's master does not have. Labels, packets and bytes that
     /// are not kept are zero.

@@ -1,0 +1,220 @@
+//! What rules see of connections, and change about them (`net/netfilter/nft_ct.c`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_conntrack::status::CONFIRMED;
+use penstock_conntrack::tuple::{IPV4, IPV6};
+use penstock_conntrack::{Conntrack, Direction, Template, Tracker, Tuple};
+use penstock_packet::{CtInfo, Packet};
+use penstock_program::env::{CtObject, Decision};
+use penstock_program::expr::{CtDir, CtKey};
+
+const MILLISECOND: u64 = 1_000_000;
+
+fn direction(dir: CtDir) -> Direction {
+    match dir {
+        CtDir::Original => Direction::Original,
+        CtDir::Reply => Direction::Reply,
+    }
+}
+
+/// Writes bytes at the start of a register; their number.
+fn put<const N: usize>(out: &mut [u8; 16], bytes: [u8; N]) -> Option<u8> {
+    out.get_mut(..N)?.copy_from_slice(&bytes);
+    Some(N as u8)
+}
+
+/// A key of the packet's connection, as [`Env::ct_get`](penstock_program::Env::ct_get) wants it.
+pub(crate) fn get(
+    conntrack: &Conntrack,
+    packet: &Packet,
+    key: CtKey,
+    dir: Option<CtDir>,
+    out: &mut [u8; 16],
+) -> Option<u8> {
+    let ct = &packet.meta.ct;
+    let dir = dir.map(direction);
+    let connection = conntrack.connection(ct)?;
+    let counter = |of: fn(penstock_conntrack::Counter) -> u64| {
+        let one = |dir| connection.counters(dir).map_or(0, of);
+        match dir {
+            Some(dir) => one(dir),
+            None => one(Direction::Original) + one(Direction::Reply),
+        }
+    };
+    match key {
+        CtKey::Mark => put(out, connection.mark().to_ne_bytes()),
+        CtKey::Status => put(out, connection.status().to_ne_bytes()),
+        CtKey::SecMark => put(out, connection.secmark().to_ne_bytes()),
+        CtKey::Expiration => {
+            let milliseconds = connection.remaining() / MILLISECOND;
+            put(out, (milliseconds.min(u32::MAX.into()) as u32).to_ne_bytes())
+        }
+        CtKey::Labels => {
+            let labels = connection.labels().unwrap_or_default();
+            for (to, word) in out.chunks_exact_mut(4).zip(labels) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            Some(16)
+        }
+        CtKey::Pkts => put(out, counter(|c| c.packets).to_ne_bytes()),
+        CtKey::Bytes => put(out, counter(|c| c.bytes).to_ne_bytes()),
+        CtKey::AvgPkt => {
+            let average = counter(|c| c.bytes).checked_div(counter(|c| c.packets));
+            put(out, average.unwrap_or(0).to_ne_bytes())
+        }
+        CtKey::L3Protocol => put(out, [connection.tuple(Direction::Original).l3]),
+        CtKey::Protocol => put(out, [connection.tuple(Direction::Original).protocol]),
+        CtKey::Zone => {
+            let zone = match dir {
+                Some(dir) => connection.zone(dir),
+                None => id_of_zones(connection.zone(Direction::Original), connection.zone(Direction::Reply)),
+            };
+            put(out, zone.to_ne_bytes())
+        }
+        CtKey::Id => put(out, connection.id().to_ne_bytes()),
+        CtKey::Helper => None,
+        CtKey::Src
+        | CtKey::Dst
+        | CtKey::ProtoSrc
+        | CtKey::ProtoDst
+        | CtKey::SrcIp
+        | CtKey::DstIp
+        | CtKey::SrcIp6
+        | CtKey::DstIp6 => of_tuple(connection.tuple(dir.unwrap_or(Direction::Original)), key, out),
+        // Of the packet, not of the connection; and what can only be set.
+        CtKey::State | CtKey::Direction | CtKey::EventMask => None,
+    }
+}
+
+/// A zone that holds for one direction only is 0 in the other.
+fn id_of_zones(original: u16, reply: u16) -> u16 {
+    if original != 0 { original } else { reply }
+}
+
+fn of_tuple(tuple: &Tuple, key: CtKey, out: &mut [u8; 16]) -> Option<u8> {
+    let mut address = |bytes: &[u8; 16], l3: Option<u8>| {
+        if l3.is_some_and(|l3| l3 != tuple.l3) {
+            return None;
+        }
+        *out = *bytes;
+        Some(if tuple.l3 == IPV4 { 4 } else { 16 })
+    };
+    match key {
+        CtKey::Src => address(&tuple.src, None),
+        CtKey::Dst => address(&tuple.dst, None),
+        CtKey::SrcIp => address(&tuple.src, Some(IPV4)),
+        CtKey::DstIp => address(&tuple.dst, Some(IPV4)),
+        CtKey::SrcIp6 => address(&tuple.src, Some(IPV6)),
+        CtKey::DstIp6 => address(&tuple.dst, Some(IPV6)),
+        CtKey::ProtoSrc => put(out, tuple.src_id.to_be_bytes()),
+        CtKey::ProtoDst => put(out, tuple.dst_id.to_be_bytes()),
+        _ => None,
+    }
+}
+
+/// Sets a key, as [`Env::ct_set`](penstock_program::Env::ct_set) is asked to.
+pub(crate) fn set(conntrack: &mut Conntrack, packet: &Packet, key: CtKey, value: &[u8]) {
+    let Some(n) = conntrack.resolve(&packet.meta.ct) else { return };
+    let word = |at: usize| {
+        let bytes = value.get(at..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    };
+    match key {
+        CtKey::Mark => conntrack.set_mark(n, word(0)),
+        CtKey::SecMark => conntrack.set_secmark(n, word(0)),
+        CtKey::Labels => {
+            // Labels are added; a connection without room for them stays without.
+            let labels = [word(0), word(4), word(8), word(12)];
+            conntrack.set_labels(n, labels, labels);
+        }
+        // Linking lets no other key through.
+        _ => {}
+    }
+}
+
+/// Gives a packet a template with a zone, as [`Env::ct_set_zone`](penstock_program::Env::ct_set_zone) is asked to.
+pub(crate) fn set_zone(
+    conntrack: &mut Conntrack,
+    packet: &mut Packet,
+    zone: u16,
+    dir: Option<CtDir>,
+) -> Decision {
+    let template = conntrack.template(Template {
+        original_zone: if dir == Some(CtDir::Reply) { 0 } else { zone },
+        reply_zone: if dir == Some(CtDir::Original) { 0 } else { zone },
+        ..Template::default()
+    });
+    if template == 0 {
+        return Decision::Drop;
+    }
+    packet.meta.ct.template = template;
+    packet.meta.ct.info = CtInfo::New;
+    Decision::Continue
+}
+
+/// Timeout policies of `ct timeout` objects by what they say: one object of the same content as another is the same.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    numbers: HashMap<PolicyKey, u16>,
+}
+
+/// Transport protocol; states and seconds.
+type PolicyKey = (u8, Arc<[(u8, u32)]>);
+
+impl Policies {
+    /// Makes the policies of a generation. Those that are in it no more go, and connections that had them go on with
+    /// the usual timeouts (`nf_ct_untimeout()`).
+    pub(crate) fn set(&mut self, conntrack: &mut Conntrack, objects: &[Arc<CtObject>]) {
+        let mut old = std::mem::take(&mut self.numbers);
+        for object in objects {
+            let CtObject::Timeout { l4proto, values, .. } = &**object else { continue };
+            let key = (*l4proto, values.clone());
+            if self.numbers.contains_key(&key) {
+                continue;
+            }
+            let number = old.remove(&key).or_else(|| add_policy(conntrack, *l4proto, values));
+            if let Some(number) = number {
+                self.numbers.insert(key, number);
+            }
+        }
+        for number in old.into_values() {
+            conntrack.remove_policy(number);
+        }
+    }
+
+    /// What an object of connection tracking does to a packet's connection, as
+    /// [`Env::ct_object`](penstock_program::Env::ct_object) is asked to.
+    pub(crate) fn apply(&self, conntrack: &mut Conntrack, packet: &Packet, object: &CtObject) -> Decision {
+        let connection = conntrack.connection(&packet.meta.ct);
+        let unconfirmed = connection.filter(|c| c.status() & CONFIRMED == 0).map(|c| c.number());
+        match object {
+            CtObject::Timeout { l4proto, values, .. } => {
+                let of_packet = packet.transport().is_some_and(|t| t.protocol == *l4proto);
+                let Some(n) = unconfirmed.filter(|_| of_packet) else { return Decision::Continue };
+                match self.numbers.get(&(*l4proto, values.clone())) {
+                    Some(number) => conntrack.set_policy(n, *number),
+                    None => return Decision::Drop,
+                }
+                Decision::Continue
+            }
+            // Linking refuses them.
+            CtObject::Helper { .. } => Decision::Continue,
+            CtObject::Expect { .. } => Decision::Break,
+        }
+    }
+}
+
+fn add_policy(conntrack: &mut Conntrack, protocol: u8, values: &[(u8, u32)]) -> Option<u16> {
+    let names = Tracker::of(protocol).timeouts();
+    let timeouts: Vec<_> = values
+        .iter()
+        .filter_map(|(state, seconds)| {
+            let name = names.iter().find(|t| t.index == usize::from(*state))?;
+            Some((name.policy, Duration::from_secs(u64::from(*seconds))))
+        })
+        .collect();
+    conntrack.add_policy(protocol, &timeouts).ok()
+}
