@@ -73,9 +73,9 @@ packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
 packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
     pass
 packet wan ip 198.19.0.2 > 198.18.0.10 / icmp 0 0 rest 0x00070001
-    drop
+    drop (c handle 5)
 counters
-    c 1: packets 2 bytes 66
+    c 1: packets 1 bytes 33
     c 2: packets 1 bytes 28
 
 test a flow that is dropped leaves no connection
@@ -91,14 +91,14 @@ rule ct state established counter
     [ cmp neq reg 1 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    pass
+    drop (c handle 2)
 packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
-    pass
+    drop (c handle 2)
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    pass
+    drop (c handle 2)
 counters
-    c 1: packets 0 bytes 0
-    c 2: packets 3 bytes 99
+    c 1: packets 3 bytes 99
+    c 2: packets 0 bytes 0
 
 test direction and status
 rule ct direction original counter
@@ -145,9 +145,9 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / icmp 0 0 rest 0x00070001
 counters
     c 1: packets 2 bytes 66
     c 2: packets 1 bytes 33
-    c 3: packets 3 bytes 99
+    c 3: packets 2 bytes 66
     c 4: packets 0 bytes 0
-    c 5: packets 3 bytes 99
+    c 5: packets 2 bytes 66
     c 6: packets 0 bytes 0
     c 7: packets 0 bytes 0
 
@@ -263,9 +263,9 @@ rule ct mark 0x107 counter meta mark set ct mark
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
-    pass
+    pass (mark 0x107)
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    pass
+    pass (mark 0x107)
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1001 > 53 / "hello"
     pass
 counters
@@ -305,8 +305,8 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 counters
-    c 3: packets 0 bytes 0
-    c 4: packets 0 bytes 0
+    c 3: packets 3 bytes 99
+    c 4: packets 2 bytes 66
     c 5: packets 0 bytes 0
 
 test packets and bytes count from the first packet on
@@ -350,13 +350,13 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello there"
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 counters
-    c 1: packets 0 bytes 0
-    c 2: packets 0 bytes 0
-    c 3: packets 0 bytes 0
-    c 4: packets 0 bytes 0
-    c 5: packets 0 bytes 0
-    c 6: packets 0 bytes 0
-    c 7: packets 0 bytes 0
+    c 1: packets 1 bytes 33
+    c 2: packets 3 bytes 105
+    c 3: packets 2 bytes 72
+    c 4: packets 3 bytes 105
+    c 5: packets 1 bytes 33
+    c 6: packets 2 bytes 66
+    c 7: packets 2 bytes 72
 
 test how long a connection lives
 rule ct expiration > 35s counter
@@ -383,7 +383,7 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
     pass
 counters
     c 1: packets 0 bytes 0
-    c 2: packets 3 bytes 99
+    c 2: packets 2 bytes 66
     c 3: packets 3 bytes 99
 
 test a key of no connection breaks, also in front of a negation
@@ -410,11 +410,11 @@ rule ct id != 0 counter
 packet wan ip 198.19.0.2 > 198.18.0.10 / icmp 0 0 rest 0x00070001
     pass
 counters
-    c 1: packets 1 bytes 28
+    c 1: packets 0 bytes 0
     c 2: packets 0 bytes 0
-    c 3: packets 1 bytes 28
+    c 3: packets 0 bytes 0
     c 4: packets 0 bytes 0
-    c 5: packets 1 bytes 28
+    c 5: packets 0 bytes 0
 
 test a helper is that of the connection that expected this one
 rule ct helper "ftp" counter
@@ -491,7 +491,7 @@ counters
     raw 1: packets 1 bytes 33
     raw 2: packets 0 bytes 0
     raw 4: packets 0 bytes 0
-    c 1: packets 0 bytes 0
+    c 1: packets 1 bytes 33
 
 test zones
 hook inet prerouting
@@ -617,7 +617,7 @@ rule ct zone 11 counter
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 54 / "hello"
-    drop
+    pass
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 55 / "hello"
     pass
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 56 / "hello"
@@ -675,16 +675,16 @@ counters
 
 test the same addresses in two zones are two connections
 hook inet prerouting
-with chain raw { type filter hook prerouting priority -300; iif "lan" ct original zone set 1; iif "dmz" ct original zone set 2; }
+with chain raw { type filter hook prerouting priority -300; iif "lan" ct zone set 1; iif "dmz" ct zone set 2; }
     [ meta load iif => reg 1 ]
     [ cmp eq reg 1 0x00000003 ]
     [ immediate reg 1 0x00000001 ]
-    [ ct set zone with reg 1 , dir original ]
+    [ ct set zone with reg 1 ]
     --
     [ meta load iif => reg 1 ]
     [ cmp eq reg 1 0x00000007 ]
     [ immediate reg 1 0x00000002 ]
-    [ ct set zone with reg 1 , dir original ]
+    [ ct set zone with reg 1 ]
 rule ct state new counter
     [ ct load state => reg 1 ]
     [ bitwise reg 1 = ( reg 1 & 0x00000008 ) ^ 0x00000000 ]
@@ -696,11 +696,11 @@ rule ct state established counter
     [ cmp neq reg 1 0x00000000 ]
     [ counter pkts 0 bytes 0 ]
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    drop
+    pass
 packet dmz ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    drop
+    pass
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    drop
+    pass
 counters
     c 1: packets 3 bytes 99
     c 2: packets 0 bytes 0
@@ -742,15 +742,21 @@ packet wan ip 198.19.0.2 > 198.18.0.10 / udp 53 > 1000 / "hello"
 packet lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 54 / "hello"
     pass
 counters
-    c 3: packets 0 bytes 0
+    c 3: packets 2 bytes 66
     c 4: packets 0 bytes 0
-    c 5: packets 4 bytes 132
+    c 5: packets 2 bytes 66
 
 test numbers of connections
-rule ct count 2 counter
+rule ct state new ct count 2 counter
+    [ ct load state => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0x00000008 ) ^ 0x00000000 ]
+    [ cmp neq reg 1 0x00000000 ]
     [ connlimit count 2 flags 0 ]
     [ counter pkts 0 bytes 0 ]
-rule ct count over 2 counter drop
+rule ct state new ct count over 2 counter drop
+    [ ct load state => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0x00000008 ) ^ 0x00000000 ]
+    [ cmp neq reg 1 0x00000000 ]
     [ connlimit count 2 flags 1 ]
     [ counter pkts 0 bytes 0 ]
     [ immediate reg 0 drop ]
@@ -761,18 +767,19 @@ packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
 packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1001 > 53 / "hello"
     pass
 packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1002 > 53 / "hello"
-    drop
-packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    drop
+    drop (c handle 3)
 packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1003 > 53 / "hello"
-    drop
+    drop (c handle 3)
 counters
     c 1: packets 3 bytes 99
-    c 2: packets 3 bytes 99
+    c 2: packets 2 bytes 66
 
 test numbers of connections by source
 with set s { type ipv4_addr; size 16; flags dynamic; }
-rule add @s { ip saddr ct count over 1 } counter drop
+rule ct state new add @s { ip saddr ct count over 1 } counter drop
+    [ ct load state => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0x00000008 ) ^ 0x00000000 ]
+    [ cmp neq reg 1 0x00000000 ]
     [ meta load nfproto => reg 1 ]
     [ cmp eq reg 1 0x00000002 ]
     [ payload load 4b @ network header + 12 => reg 1 ]
@@ -782,12 +789,10 @@ rule add @s { ip saddr ct count over 1 } counter drop
 packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1001 > 53 / "hello"
-    drop
+    drop (c handle 3)
 packet +50ms lan ip 198.18.0.11 > 198.19.0.2 / udp 1000 > 53 / "hello"
     pass
 packet +50ms lan ip 198.18.0.11 > 198.19.0.2 / udp 1001 > 53 / "hello"
-    drop
-packet +50ms lan ip 198.18.0.10 > 198.19.0.2 / udp 1000 > 53 / "hello"
-    drop
+    drop (c handle 3)
 counters
-    c 1: packets 3 bytes 99
+    c 1: packets 2 bytes 66

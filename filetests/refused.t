@@ -93,24 +93,6 @@ rule fib saddr . iif oif missing
 refused
     4:3-29: Could not process rule: Operation not supported
 
-test expressions that need connections
-engines interpreter
-hook inet forward
-rule ct state established accept
-rule ct mark set 1
-rule notrack
-rule counter accept
-refused
-    4:3-10: table inet t chain c rule handle 2, expression 0: ct cannot run: there is no connection tracking
-
-test connections counted in elements
-engines interpreter
-hook inet forward
-with set s { type ipv4_addr; flags dynamic; }
-rule add @s { ip saddr ct count over 3 }
-refused
-    5:3-37: table inet t chain c rule handle 3, expression 3: connlimit cannot run: there is no connection tracking
-
 test listeners and sockets
 engines interpreter
 hook inet input

@@ -49,7 +49,9 @@ pub(crate) fn get(
         CtKey::Status => put(out, connection.status().to_ne_bytes()),
         CtKey::SecMark => put(out, connection.secmark().to_ne_bytes()),
         CtKey::Expiration => {
-            let milliseconds = connection.remaining() / MILLISECOND;
+            // Before it is in the table a connection has none (nf_ct_expires(), observed).
+            let confirmed = connection.status() & CONFIRMED != 0;
+            let milliseconds = if confirmed { connection.remaining() / MILLISECOND } else { 0 };
             put(out, (milliseconds.min(u32::MAX.into()) as u32).to_ne_bytes())
         }
         CtKey::Labels => {

@@ -252,13 +252,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         self.worker.forward_to(packet, device, neighbour, self.site.context);
     }
 
-    fn ct_get(
-        &mut self,
-        packet: &Packet,
-        key: CtKey,
-        dir: Option<CtDir>,
-        out: &mut [u8; 16],
-    ) -> Option<u8> {
+    fn ct_get(&mut self, packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
         connections::get(&self.worker.state.conntrack, packet, key, dir, out)
     }
 

@@ -49,20 +49,21 @@ fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
 
 #[test]
 fn what_cannot_run_is_refused_with_its_place() {
+    let xt = Expr::Xt(Xt { target: false, name: "tcp".into(), rev: 0, info: [].into() });
     let mut ruleset = Ruleset::default();
     commit(
         &mut ruleset,
         vec![
             table(IP),
             base(IP, "c", ChainType::Filter, Hook::Prerouting),
-            rule(IP, "c", vec![counter(), Expr::Notrack]),
+            rule(IP, "c", vec![counter(), xt]),
         ],
     )
     .unwrap();
     let error = Linked::new(&ruleset.generation()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "table ip t chain c rule handle 2, expression 2: notrack cannot run: there is no connection tracking"
+        "table ip t chain c rule handle 2, expression 2: match cannot run: x_tables extensions are kept, never run"
     );
 }
 
