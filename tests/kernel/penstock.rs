@@ -13,8 +13,14 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     let reads = scenario.write(directory).map_err(e)?;
     let written = directory.join("out");
     std::fs::create_dir_all(&written).map_err(e)?;
-    let output = Command::new(env!("CARGO_BIN_EXE_penstock"))
-        .arg("run")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
+    if !scenario.sysctls.is_empty() {
+        let settings = scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}"));
+        command.args(["run", "--sysctl"]).args(settings);
+    } else {
+        command.arg("run");
+    }
+    let output = command
         .arg("--net")
         .arg(directory.join("net.ip"))
         .arg("--rules")

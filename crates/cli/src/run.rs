@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Frame, Settings};
+use penstock_path::{Dataplane, Frame, Settings, SysctlError};
 use penstock_ruleset::link::Linked;
 
 use crate::files::SystemFiles;
@@ -61,6 +61,13 @@ enum Way {
 fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::Jit {
         return Err("Error: the jit engine is not there yet; use --engine interpreter".into());
+    }
+    let mut settings = Settings::default();
+    for (name, value) in &options.sysctls {
+        settings.set_sysctl(name, *value).map_err(|e| match e {
+            SysctlError::Unknown => format!("Error: --sysctl: there is no {name} here"),
+            SysctlError::Value => format!("Error: --sysctl: {name} cannot be {value}"),
+        })?;
     }
     let net = network(&options.net)?;
     let mut captures = Vec::new();
@@ -111,7 +118,7 @@ fn run(options: &Options) -> Result<bool, String> {
     let linked =
         Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
     linked.image.build_lookups();
-    let mut path = Dataplane::new(net.clone(), Settings::default());
+    let mut path = Dataplane::new(net.clone(), settings);
     path.set_rules(Arc::new(linked));
     path.trace_all(options.trace);
     let started = Instant::now();

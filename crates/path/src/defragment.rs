@@ -184,7 +184,12 @@ impl<S: Sink> Worker<'_, S> {
         }
         let ecn = h.traffic_class() & 3;
         let part = Part { offset: f.offset, data, more: f.more, size: ipv6::LEN + payload, df: false, ecn };
-        let bounds = self.bounds6();
+        let settings = self.settings;
+        let bounds = Bounds {
+            time: settings.conntrack_fragment6_time,
+            memory: settings.conntrack_fragment6_memory,
+            distance: 0,
+        };
         let spare = &mut self.state.spare;
         let took = self.state.conntrack6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         let mut whole = match took {
@@ -215,10 +220,6 @@ impl<S: Sink> Worker<'_, S> {
         }
         self.state.conntrack6.recycle(whole);
         if made { Gathered::Whole } else { Gathered::Gone }
-    }
-
-    fn bounds6(&self) -> Bounds {
-        Bounds { time: self.settings.fragment6_time, memory: self.settings.fragment_memory, distance: 0 }
     }
 
     /// For the host: takes an IPv6 fragment whose fragment header is at `at`. `true` if `packet` is now the whole packet.
@@ -257,7 +258,8 @@ impl<S: Sink> Worker<'_, S> {
         let key = Key6 { saddr, daddr, id: f.id, device, user: User::Host };
         let ecn = h.traffic_class() & 3;
         let part = Part { offset: f.offset, data, more: f.more, size: network.len(), df: false, ecn };
-        let bounds = self.bounds6();
+        let (time, memory) = (self.settings.fragment6_time, self.settings.fragment6_memory);
+        let bounds = Bounds { time, memory, distance: 0 };
         let spare = &mut self.state.spare;
         let took = self.state.fragments6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         let mut whole = match took {

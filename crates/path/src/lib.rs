@@ -82,11 +82,13 @@ mod reject;
 mod rules;
 mod settings;
 mod sink;
+mod sysctl;
 mod track;
 mod transmit;
 mod worker;
 
 pub use dataplane::Dataplane;
+pub use penstock_conntrack::SysctlError;
 pub use reason::{Counters, Drop, DropReason, Place};
 pub use settings::Settings;
 pub use sink::{Frame, LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};

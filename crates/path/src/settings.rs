@@ -27,11 +27,16 @@ pub struct Settings {
     pub ttl: u8,
     /// `net.ipv4.ipfrag_time`.
     pub fragment_time: u64,
-    /// `net.ipv6.ip6frag_time` and `net.netfilter.nf_conntrack_frag6_timeout`.
-    pub fragment6_time: u64,
-    /// `net.ipv4.ipfrag_high_thresh`, `net.ipv6.ip6frag_high_thresh`, `net.netfilter.nf_conntrack_frag6_high_thresh`:
-    /// bytes of waiting fragments in each of the three places.
+    /// `net.ipv4.ipfrag_high_thresh`: bytes of waiting fragments.
     pub fragment_memory: usize,
+    /// `net.ipv6.ip6frag_time`.
+    pub fragment6_time: u64,
+    /// `net.ipv6.ip6frag_high_thresh`.
+    pub fragment6_memory: usize,
+    /// `net.netfilter.nf_conntrack_frag6_timeout`.
+    pub conntrack_fragment6_time: u64,
+    /// `net.netfilter.nf_conntrack_frag6_high_thresh`.
+    pub conntrack_fragment6_memory: usize,
     /// `net.ipv4.ipfrag_max_dist`: fragments of one source that may come between two of one packet; 0 for any number.
     pub fragment_distance: u32,
     /// Whether IPv6 packets for this host are worked on after `input` as by the host's own stack: extension headers
@@ -57,8 +62,11 @@ impl Default for Settings {
             send_redirects: true,
             ttl: 64,
             fragment_time: 30 * SECOND,
-            fragment6_time: 60 * SECOND,
             fragment_memory: 4 << 20,
+            fragment6_time: 60 * SECOND,
+            fragment6_memory: 4 << 20,
+            conntrack_fragment6_time: 60 * SECOND,
+            conntrack_fragment6_memory: 4 << 20,
             fragment_distance: 64,
             host_extensions: false,
             fwmark_reflect: false,

@@ -11,7 +11,7 @@ use crate::options::{Opt, Values, flag, long};
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
 
-const OPTIONS: [Opt; 11] = [
+const OPTIONS: [Opt; 12] = [
     long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
@@ -31,6 +31,8 @@ const OPTIONS: [Opt; 11] = [
     .takes("FILE", Values::Files),
     long("nflog", "write what `log group` statements say to FILE, as `tcpdump -i nflog` does")
         .takes("FILE", Values::Files),
+    long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
+        .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
     long("engine", "jit or interpreter (default: interpreter)")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
@@ -97,6 +99,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// Records of `log group` statements.
     pub nflog: Option<PathBuf>,
+    /// Settings of the host by the names of their sysctls.
+    pub sysctls: Vec<(String, u32)>,
     pub json: bool,
     pub engine: Engine,
     pub trace: bool,
@@ -117,6 +121,7 @@ impl Options {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
         let (mut log, mut nflog) = (None, None);
+        let mut sysctls = Vec::new();
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
             match arg {
@@ -135,6 +140,11 @@ impl Options {
                 Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
                 Long("nflog") => {
                     once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
+                }
+                Long("sysctl") => {
+                    for value in parser.values().map_err(sentence)? {
+                        sysctls.push(sysctl(&value)?);
+                    }
                 }
                 Short('j') | Long("json") => json = true,
                 Long("engine") => {
@@ -163,6 +173,7 @@ impl Options {
             write_dir,
             log,
             nflog,
+            sysctls,
             json,
             engine: engine.unwrap_or(Engine::Interpreter),
             trace,
@@ -180,6 +191,14 @@ fn once<T>(slot: &mut Option<T>, option: &str, value: T) -> Result<(), String> {
         None => Ok(()),
         Some(_) => Err(format!("{option} is given twice")),
     }
+}
+
+/// `NAME=VALUE`.
+fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
+    let split = value.to_str().and_then(|v| v.split_once('='));
+    split
+        .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
+        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{}`", value.display()))
 }
 
 /// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
@@ -255,6 +274,11 @@ mod tests {
             ("--read =x", "--read takes DEV=FILE, not `=x`"),
             ("--read lan=", "--read takes DEV=FILE, not `lan=`"),
             ("--read host:=x", "--read takes DEV=FILE, not `host:=x`"),
+            (
+                "--sysctl net.ipv4.ipfrag_time",
+                "--sysctl takes NAME=VALUE, a number, not `net.ipv4.ipfrag_time`",
+            ),
+            ("--sysctl a=b", "--sysctl takes NAME=VALUE, a number, not `a=b`"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             ("--speed", "invalid option '--speed'"),
             ("-q", "invalid option '-q'"),

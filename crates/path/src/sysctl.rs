@@ -1,0 +1,75 @@
+//! Settings by the names of the kernel's sysctls.
+
+use penstock_conntrack::SysctlError;
+
+use crate::settings::{SECOND, Settings};
+
+const MILLISECOND: u64 = SECOND / 1000;
+
+impl Settings {
+    /// Sets a sysctl by its name: `net.ipv4.ipfrag_time`, `net.netfilter.nf_conntrack_max`. Times are in the sysctl's own
+    /// unit, seconds or milliseconds.
+    ///
+    /// # Errors
+    /// The name is none that the path follows, or the value does not fit.
+    pub fn set_sysctl(&mut self, name: &str, value: u32) -> Result<(), SysctlError> {
+        let seconds = u64::from(value) * SECOND;
+        let milliseconds = u64::from(value) * MILLISECOND;
+        let flag = || match value {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(SysctlError::Value),
+        };
+        match name {
+            "net.ipv4.icmp_ratelimit" => self.icmp_ratelimit = milliseconds,
+            "net.ipv4.icmp_ratemask" => self.icmp_ratemask = value,
+            "net.ipv4.icmp_msgs_per_sec" => self.icmp_msgs_per_sec = value.into(),
+            "net.ipv4.icmp_msgs_burst" => self.icmp_msgs_burst = value.into(),
+            "net.ipv6.icmp.ratelimit" => self.icmp6_ratelimit = milliseconds,
+            "net.ipv4.conf.all.send_redirects" => self.send_redirects = flag()?,
+            "net.ipv4.ip_default_ttl" => {
+                self.ttl = u8::try_from(value).ok().filter(|ttl| *ttl != 0).ok_or(SysctlError::Value)?;
+            }
+            "net.ipv4.ipfrag_time" => self.fragment_time = seconds,
+            "net.ipv4.ipfrag_high_thresh" => self.fragment_memory = value as usize,
+            "net.ipv4.ipfrag_max_dist" => self.fragment_distance = value,
+            "net.ipv6.ip6frag_time" => self.fragment6_time = seconds,
+            "net.ipv6.ip6frag_high_thresh" => self.fragment6_memory = value as usize,
+            "net.netfilter.nf_conntrack_frag6_timeout" => self.conntrack_fragment6_time = seconds,
+            "net.netfilter.nf_conntrack_frag6_high_thresh" => {
+                self.conntrack_fragment6_memory = value as usize;
+            }
+            "net.ipv4.fwmark_reflect" => self.fwmark_reflect = flag()?,
+            _ => {
+                let known = name.strip_prefix("net.netfilter.").ok_or(SysctlError::Unknown)?;
+                self.conntrack.set(known, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sysctls_set_what_they_set_in_the_kernel() {
+        let mut settings = Settings::default();
+        for (name, value) in [
+            ("net.ipv4.ipfrag_time", 5),
+            ("net.ipv4.icmp_ratelimit", 20),
+            ("net.netfilter.nf_conntrack_max", 7),
+            ("net.netfilter.nf_conntrack_udp_timeout", 9),
+        ] {
+            assert_eq!(settings.set_sysctl(name, value), Ok(()), "{name}");
+        }
+        assert_eq!((settings.fragment_time, settings.icmp_ratelimit), (5 * SECOND, 20 * MILLISECOND));
+        assert_eq!(
+            (settings.conntrack.max, settings.conntrack.get("nf_conntrack_udp_timeout")),
+            (7, Some(9))
+        );
+        assert_eq!(settings.set_sysctl("net.ipv4.ip_default_ttl", 0), Err(SysctlError::Value));
+        assert_eq!(settings.set_sysctl("net.ipv4.tcp_sack", 0), Err(SysctlError::Unknown));
+    }
+}
