@@ -94,6 +94,12 @@ impl Image {
     }
 }
 
+impl AsRef<Image> for Image {
+    fn as_ref(&self) -> &Image {
+        self
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct LinkedTable {

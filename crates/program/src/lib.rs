@@ -25,6 +25,7 @@ pub mod parse;
 mod register;
 pub mod state;
 pub mod testing;
+pub mod uses;
 mod verdict;
 pub mod verify;
 

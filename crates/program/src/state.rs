@@ -32,6 +32,11 @@ impl CounterState {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Where packets and bytes are counted, for code that is generated at run time.
+    pub fn cells(&self) -> [&AtomicU64; 2] {
+        [&self.packets, &self.bytes]
+    }
+
     /// Packets and bytes.
     pub fn read(&self) -> (u64, u64) {
         (self.packets.load(Relaxed), self.bytes.load(Relaxed))

@@ -1,0 +1,242 @@
+//! What is known of chains before code is made.
+
+use std::collections::HashMap;
+
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedRule, LinkedVerdict, Load, Op};
+use penstock_program::interp::JUMP_STACK;
+
+/// What an operation may do beside writing registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: with the same packet and registers it does the same again.
+    None,
+    /// Changes states, sets or the outside, but not the packet, or depends on them.
+    Outside,
+    /// Changes the packet's bytes.
+    Bytes,
+    /// Changes the packet's metadata.
+    Metadata,
+}
+
+/// The effect of an operation.
+pub(crate) fn effect(op: &Op) -> Effect {
+    match op {
+        Op::Immediate { .. }
+        | Op::LoadLink { .. }
+        | Op::LoadNetwork { .. }
+        | Op::LoadTransport { .. }
+        | Op::LoadInner { .. }
+        | Op::InTunnel(_)
+        | Op::CmpWord { .. }
+        | Op::Cmp { .. }
+        | Op::Range { .. }
+        | Op::MaskXorWord { .. }
+        | Op::MaskXor { .. }
+        | Op::Lshift { .. }
+        | Op::Rshift { .. }
+        | Op::Byteorder { .. }
+        | Op::Exthdr { .. }
+        | Op::Jhash { .. }
+        | Op::Symhash { .. } => Effect::None,
+        Op::Meta { key: MetaKey::Prandom, .. } => Effect::Outside,
+        Op::Meta { .. } => Effect::None,
+        Op::Verdict(_)
+        | Op::Lookup { .. }
+        | Op::LookupDynamic { .. }
+        | Op::SetUpdate(_)
+        | Op::ObjectMap { .. }
+        | Op::Counter(_)
+        | Op::Stateful(_)
+        | Op::Log(_)
+        | Op::NumgenInc { .. }
+        | Op::NumgenRandom { .. }
+        | Op::Fib { .. }
+        | Op::Rt { .. }
+        | Op::Reject(_)
+        | Op::Dup { .. } => Effect::Outside,
+        Op::PayloadSet { .. } | Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } | Op::Fwd { .. } => {
+            Effect::Bytes
+        }
+        Op::MetaSet { .. } => Effect::Metadata,
+    }
+}
+
+/// Which parts of a packet are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    pub(crate) link: bool,
+    pub(crate) network: bool,
+    pub(crate) transport: bool,
+    /// The transport header in loads that ask for fragments.
+    pub(crate) whole_transport: bool,
+    pub(crate) length: bool,
+}
+
+impl Needs {
+    pub(crate) fn add(&mut self, other: Needs) {
+        self.link |= other.link;
+        self.network |= other.network;
+        self.transport |= other.transport;
+        self.whole_transport |= other.whole_transport;
+        self.length |= other.length;
+    }
+}
+
+/// Whether a load from the transport header sees into fragments
+/// ([`transport_bytes_for_load`](penstock_packet::Packet::transport_bytes_for_load)).
+pub(crate) fn sees_fragments(len: u8, offset: u16) -> bool {
+    matches!(len, 1 | 2 | 4) && offset.is_multiple_of(len.into())
+}
+
+/// What is known of a chain and the chains that it calls.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// Rules of the chain itself and of all chains that it calls, as often as it calls them.
+    pub(crate) weight: u64,
+    /// Chains on top of it at most; `None` if that is more than the stack holds, or they call each other in circles.
+    pub(crate) depth: Option<usize>,
+    /// All rules write registers before they read them.
+    pub(crate) sound: bool,
+    /// May change the packet's bytes or metadata.
+    pub(crate) changes: bool,
+    /// May begin or end tracing.
+    pub(crate) traces: bool,
+    pub(crate) needs: Needs,
+}
+
+impl Summary {
+    /// Whether code can be made for it.
+    pub(crate) fn compiles(&self) -> bool {
+        self.sound && self.depth.is_some()
+    }
+}
+
+/// Summaries of chains, made as they are asked for.
+pub(crate) struct Analysis<'a> {
+    image: &'a Image,
+    summaries: HashMap<ChainIndex, Option<Summary>>,
+    /// How many rules call a chain.
+    pub(crate) callers: HashMap<ChainIndex, u32>,
+}
+
+/// Operations of a rule.
+pub(crate) fn ops<'a>(image: &'a Image, rule: &LinkedRule) -> &'a [Op] {
+    image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[])
+}
+
+/// Rules of a chain.
+pub(crate) fn rules(image: &Image, chain: ChainIndex) -> std::ops::Range<u32> {
+    let end = image.rules.len() as u32;
+    image.chain(chain).map_or(0..0, |c| c.first.min(end)..c.end.min(end))
+}
+
+/// Chains that an operation may call or go to.
+pub(crate) fn targets(op: &Op) -> Vec<(ChainIndex, bool)> {
+    let of = |verdict: &LinkedVerdict| match verdict {
+        LinkedVerdict::Jump(chain) => Some((*chain, true)),
+        LinkedVerdict::Goto(chain) => Some((*chain, false)),
+        _ => None,
+    };
+    match op {
+        Op::Verdict(verdict) => of(verdict).into_iter().collect(),
+        Op::Lookup { set, load: Load::Verdict, .. } => {
+            let verdicts = set.iter_unordered().chain(set.catch_all(0));
+            let mut all: Vec<_> = verdicts
+                .filter_map(|e| match &e.value.data {
+                    LinkedData::Verdict(verdict) => of(verdict),
+                    _ => None,
+                })
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl<'a> Analysis<'a> {
+    pub(crate) fn new(image: &'a Image) -> Self {
+        Analysis { image, summaries: HashMap::new(), callers: HashMap::new() }
+    }
+
+    /// What is known of a chain.
+    pub(crate) fn summary(&mut self, chain: ChainIndex) -> Summary {
+        match self.summaries.get(&chain) {
+            Some(Some(summary)) => return summary.clone(),
+            // It is being looked at: a circle.
+            Some(None) => return Summary { depth: None, sound: true, ..Summary::default() },
+            None => {}
+        }
+        self.summaries.insert(chain, None);
+        let summary = self.make(chain);
+        self.summaries.insert(chain, Some(summary.clone()));
+        summary
+    }
+
+    fn make(&mut self, chain: ChainIndex) -> Summary {
+        let mut all = Summary { depth: Some(0), sound: true, ..Summary::default() };
+        for rule in &self.image.rules[range(rules(self.image, chain))] {
+            all.weight = all.weight.saturating_add(1);
+            let mut written = 0;
+            for op in ops(self.image, rule) {
+                let uses = op.uses();
+                all.sound &= uses.reads & !written == 0 && fits(op);
+                written |= uses.writes;
+                all.changes |= matches!(effect(op), Effect::Bytes | Effect::Metadata);
+                all.traces |= matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. });
+                all.needs.add(needs(op));
+                for (target, call) in targets(op) {
+                    *self.callers.entry(target).or_default() += 1;
+                    let callee = self.summary(target);
+                    all.weight = all.weight.saturating_add(callee.weight);
+                    all.sound &= callee.sound;
+                    all.changes |= callee.changes;
+                    all.traces |= callee.traces;
+                    all.needs.add(callee.needs);
+                    let beneath = callee.depth.map(|depth| depth + usize::from(call));
+                    all.depth = all.depth.zip(beneath).map(|(a, b)| a.max(b)).filter(|d| *d <= JUMP_STACK);
+                }
+            }
+        }
+        all
+    }
+}
+
+pub(crate) fn range(rules: std::ops::Range<u32>) -> std::ops::Range<usize> {
+    rules.start as usize..rules.end as usize
+}
+
+/// Whether accesses stay in the registers, as linking makes sure.
+fn fits(op: &Op) -> bool {
+    let inside = |slot: u8, len: u8| usize::from(slot) * 4 + usize::from(len) <= 64;
+    match op {
+        Op::LoadLink { dst, len, .. }
+        | Op::LoadNetwork { dst, len, .. }
+        | Op::LoadTransport { dst, len, .. }
+        | Op::LoadInner { dst, len, .. } => inside(*dst, *len),
+        Op::Immediate { dst, len, .. } => inside(*dst, *len) && *len <= 16,
+        Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => inside(*src, *len),
+        Op::MaskXor { src, dst, words, .. }
+        | Op::Lshift { src, dst, words, .. }
+        | Op::Rshift { src, dst, words, .. } => inside(*src, words * 4) && inside(*dst, words * 4),
+        Op::Byteorder { src, dst, len, .. } => inside(*src, *len) && inside(*dst, *len),
+        _ => true,
+    }
+}
+
+fn needs(op: &Op) -> Needs {
+    let none = Needs::default();
+    match op {
+        Op::LoadLink { .. } => Needs { link: true, ..none },
+        Op::LoadNetwork { .. } => Needs { network: true, ..none },
+        Op::LoadTransport { len, offset, .. } if sees_fragments(*len, *offset) => {
+            Needs { transport: true, ..none }
+        }
+        Op::LoadTransport { .. } => Needs { whole_transport: true, transport: true, ..none },
+        Op::Meta { key: MetaKey::L4Proto, .. } => Needs { transport: true, ..none },
+        Op::Meta { key: MetaKey::Len, .. } | Op::Counter(_) => Needs { length: true, ..none },
+        _ => none,
+    }
+}

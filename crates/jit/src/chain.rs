@@ -1,0 +1,579 @@
+//! Chains and rules: what runs after what.
+//!
+//! Rules become code in their order. Consecutive rules that begin with the same operations share them, so a header is
+//! loaded and checked once for all of them; where they then compare the same word with different constants, the constant
+//! is searched for instead of compared with one after the other. Only operations without effects are shared, and a rule
+//! that changes the packet is the last one to share anything with those before it, so nothing can be told from running
+//! each rule by itself.
+
+use std::collections::BTreeMap;
+
+use penstock_packet::layout;
+use penstock_program::Outcome;
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Op, RuleIndex};
+
+use crate::CompileError;
+use crate::analysis::{Analysis, Effect, effect, ops, rules, targets};
+use crate::asm::{Block, Function, Is, Value, Width};
+use crate::frame::{Frame, Registers};
+use crate::host::ResumeAt;
+use crate::lower::{Flow, lower};
+use crate::outcome::{self, ENDED, drop_by, step};
+use crate::tables::Tables;
+
+/// Constants from which on they are searched for.
+const SEARCH: usize = 4;
+/// Constants that are compared one after the other where a search ends.
+const LEAF: usize = 3;
+/// A chain with so many rules at most, chains that it calls included, becomes part of each that calls it.
+const IN_LINE: u64 = 6;
+/// One that only one rule calls does up to so many.
+const IN_LINE_ONCE: u64 = 512;
+/// Chains within chains in one function at most.
+const NESTED: u32 = 6;
+
+/// Packet, host, entry.
+pub(crate) const SHARED_PARAMETERS: usize = 3;
+
+/// A chain that has a function of its own: for a family of hooks.
+pub(crate) type Shared = (ChainIndex, u8);
+
+/// What the functions of a compilation have in common.
+pub(crate) struct Program<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) analysis: Analysis<'a>,
+    pub(crate) tables: Tables,
+    /// Functions of chains that were called, and of which not all may have been made.
+    pub(crate) shared: BTreeMap<Shared, Function>,
+    /// Those that have not.
+    pub(crate) missing: Vec<Shared>,
+}
+
+/// Where a chain's end and its verdicts lead.
+#[derive(Clone, Copy)]
+struct Exits {
+    /// The chain's end, and `return`.
+    end: Block,
+    /// `accept`; `None` if it is decided like all else.
+    accept: Option<Block>,
+}
+
+/// Which chain it is whose rules are at work.
+#[derive(Clone, Copy)]
+struct Place {
+    chain: ChainIndex,
+    /// The base chain whose end its end is.
+    base: Option<ChainIndex>,
+    nested: u32,
+}
+
+/// Chains on their way into a function.
+pub(crate) struct Chains<'p, 'f, 'a, 'i> {
+    pub(crate) program: &'p mut Program<'i>,
+    pub(crate) frame: &'p mut Frame<'f, 'a>,
+    /// What went wrong on the way.
+    pub(crate) errors: &'p mut Option<CompileError>,
+    later: Vec<Later>,
+}
+
+/// A block to be made at the end: whether the packet is traced after a chain was called.
+struct Later {
+    block: Block,
+    place: Place,
+    from: ResumeAt,
+    next: Block,
+    exits: Exits,
+}
+
+/// Whether two operations without effects do the same.
+fn same(a: &Op, b: &Op) -> bool {
+    match (a, b) {
+        (Op::Immediate { dst, len, data }, Op::Immediate { dst: d, len: l, data: e }) => {
+            (dst, len, data) == (d, l, e)
+        }
+        (Op::LoadLink { dst, len, offset }, Op::LoadLink { dst: d, len: l, offset: o })
+        | (Op::LoadNetwork { dst, len, offset }, Op::LoadNetwork { dst: d, len: l, offset: o })
+        | (Op::LoadTransport { dst, len, offset }, Op::LoadTransport { dst: d, len: l, offset: o }) => {
+            (dst, len, offset) == (d, l, o)
+        }
+        (Op::Meta { key, dst }, Op::Meta { key: k, dst: d }) => {
+            *key != MetaKey::Prandom && (key, dst) == (k, d)
+        }
+        (Op::CmpWord { src, equal, mask, data }, Op::CmpWord { src: s, equal: e, mask: m, data: d }) => {
+            (src, equal, mask, data) == (s, e, m, d)
+        }
+        (Op::Cmp { op, src, len, data }, Op::Cmp { op: o, src: s, len: l, data: d }) => {
+            (op, src, len, data) == (o, s, l, d)
+        }
+        (Op::Range { inside, src, len, ends }, Op::Range { inside: i, src: s, len: l, ends: e }) => {
+            (inside, src, len, ends) == (i, s, l, e)
+        }
+        (Op::MaskXorWord { src, dst, mask, xor }, Op::MaskXorWord { src: s, dst: d, mask: m, xor: x }) => {
+            (src, dst, mask, xor) == (s, d, m, x)
+        }
+        (
+            Op::MaskXor { src, dst, words, mask_xor },
+            Op::MaskXor { src: s, dst: d, words: w, mask_xor: m },
+        ) => (src, dst, words, mask_xor) == (s, d, w, m),
+        // Those that the interpreter runs are not worth comparing.
+        _ => false,
+    }
+}
+
+impl<'a> Program<'a> {
+    pub(crate) fn new(image: &'a Image) -> Self {
+        Program {
+            image,
+            analysis: Analysis::new(image),
+            tables: Tables::default(),
+            shared: BTreeMap::new(),
+            missing: Vec::new(),
+        }
+    }
+}
+
+impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
+    pub(crate) fn new(
+        program: &'p mut Program<'i>,
+        frame: &'p mut Frame<'f, 'a>,
+        errors: &'p mut Option<CompileError>,
+    ) -> Self {
+        Chains { program, frame, errors, later: Vec::new() }
+    }
+
+    /// The whole of a base chain; code goes on at `end` or `accept`, or has decided.
+    pub(crate) fn base(&mut self, chain: ChainIndex, end: Block, accept: Block) {
+        let place = Place { chain, base: Some(chain), nested: 0 };
+        self.chain(place, Exits { end, accept: Some(accept) });
+    }
+
+    /// The whole of a chain with a function of its own.
+    pub(crate) fn shared(&mut self, chain: ChainIndex, end: Block) {
+        self.chain(Place { chain, base: None, nested: 0 }, Exits { end, accept: None });
+    }
+
+    fn chain(&mut self, place: Place, exits: Exits) {
+        let all: Vec<u32> = rules(self.program.image, place.chain).collect();
+        let mark = self.frame.facts.mark();
+        self.rules(place, &all, 0, &Registers::default(), exits.end, exits);
+        self.frame.facts.back_to(mark);
+    }
+
+    fn ops(&self, rule: u32) -> &'i [Op] {
+        let image = self.program.image;
+        image.rules.get(rule as usize).map_or(&[], |linked| ops(image, linked))
+    }
+
+    /// Whether a rule may change what rules after it would load.
+    fn changes(&mut self, rule: u32) -> bool {
+        self.ops(rule).iter().any(|op| {
+            matches!(effect(op), Effect::Bytes | Effect::Metadata)
+                || targets(op).iter().any(|(chain, _)| self.program.analysis.summary(*chain).changes)
+        })
+    }
+
+    /// The rest of rules, the first `done` operations of which have run, with what they left in registers. Code goes on at
+    /// `next` after the last of them.
+    fn rules(
+        &mut self,
+        place: Place,
+        rules: &[u32],
+        done: usize,
+        registers: &Registers,
+        next: Block,
+        exits: Exits,
+    ) {
+        let outer = self.frame.way_out.take();
+        let mut rest = rules;
+        while let Some((&first, others)) = rest.split_first() {
+            let shared = self.sharing(first, others, done);
+            let searched = self.searching(rest, done, registers);
+            let (these, behind) = rest.split_at(shared.max(searched));
+            let after = if behind.is_empty() { next } else { self.frame.asm.block() };
+            if searched > shared {
+                self.search(place, these, done, registers, after, exits);
+            } else if shared > 1 {
+                self.share(place, these, done, registers, after, exits);
+            } else {
+                self.rule(place, first, done, registers, after, exits);
+            }
+            // What was learnt before the first way out is known where that leads as well.
+            if let Some(mark) = self.frame.way_out.take() {
+                self.frame.facts.back_to(mark);
+            }
+            if behind.is_empty() {
+                self.frame.way_out = outer;
+                return;
+            }
+            self.frame.asm.at(after);
+            rest = behind;
+        }
+        self.frame.way_out = outer;
+        self.frame.asm.jump(next);
+    }
+
+    /// How many rules, the first included, begin with the same operation.
+    fn sharing(&mut self, first: u32, others: &[u32], done: usize) -> usize {
+        let Some(op) = self.ops(first).get(done).filter(|op| effect(op) == Effect::None) else { return 1 };
+        self.run_of(first, others, |chains, rule| {
+            chains.ops(rule).get(done).is_some_and(|other| same(op, other))
+        })
+    }
+
+    /// How many of `others` fulfil a condition in a row, the first rule counted, none of them but the last changing the
+    /// packet.
+    fn run_of(&mut self, first: u32, others: &[u32], alike: impl Fn(&Self, u32) -> bool) -> usize {
+        let mut last = first;
+        let mut count = 1;
+        for &rule in others {
+            if !alike(self, rule) || self.changes(last) {
+                break;
+            }
+            count += 1;
+            last = rule;
+        }
+        count
+    }
+
+    /// Runs an operation for several rules, and then each of them.
+    fn share(
+        &mut self,
+        place: Place,
+        these: &[u32],
+        done: usize,
+        registers: &Registers,
+        after: Block,
+        exits: Exits,
+    ) {
+        let mut registers = *registers;
+        let Some(op) = these.first().and_then(|rule| self.ops(*rule).get(done)) else { return };
+        match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
+            Flow::Next => {
+                // Each rule may use the memory of registers for itself.
+                let written = op.uses().writes;
+                for slot in (0..16).filter(|slot| written >> slot & 1 != 0) {
+                    self.frame.word(&mut registers, slot);
+                }
+                self.rules(place, these, done + 1, &registers, after, exits);
+            }
+            Flow::Ended => {}
+            // No operation that is shared answers so.
+            Flow::Step(_) | Flow::Verdicts(_) => self.frame.asm.jump(after),
+        }
+    }
+
+    /// How many rules go on with a comparison of the same word with a constant each; 0 if they are few.
+    fn searching(&mut self, rules: &[u32], done: usize, registers: &Registers) -> usize {
+        let word = |chains: &Self, rule: u32| match chains.ops(rule).get(done) {
+            Some(Op::CmpWord { src, equal: true, mask, .. }) => Some((*src, *mask)),
+            _ => None,
+        };
+        let Some((&first, others)) = rules.split_first() else { return 0 };
+        let Some((src, mask)) = word(self, first).filter(|(src, _)| registers.constant(*src).is_none())
+        else {
+            return 0;
+        };
+        let count = self.run_of(first, others, |chains, rule| word(chains, rule) == Some((src, mask)));
+        if count < SEARCH { 0 } else { count }
+    }
+
+    /// Searches for the constant that a word is, and runs the rules that ask for it in their order.
+    fn search(
+        &mut self,
+        place: Place,
+        these: &[u32],
+        done: usize,
+        registers: &Registers,
+        after: Block,
+        exits: Exits,
+    ) {
+        let mut registers = *registers;
+        let mut ways: BTreeMap<u32, (Block, Vec<u32>)> = BTreeMap::new();
+        let mut compared = None;
+        for &rule in these {
+            if let Some(Op::CmpWord { src, mask, data, .. }) = self.ops(rule).get(done) {
+                compared = Some((*src, *mask));
+                ways.entry(*data).or_insert_with(|| (self.frame.asm.block(), Vec::new())).1.push(rule);
+            }
+        }
+        let Some((src, mask)) = compared else { return };
+        let mut value = self.frame.word(&mut registers, src);
+        if mask != u32::MAX {
+            value = self.frame.asm.and_number(value, mask.into());
+        }
+        self.frame.leaves();
+        let sorted: Vec<(u32, Block)> = ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
+        self.search_tree(value, &sorted, after);
+        let mark = self.frame.facts.mark();
+        for (block, rules) in ways.into_values() {
+            self.frame.asm.at(block);
+            self.rules(place, &rules, done + 1, &registers, after, exits);
+            self.frame.facts.back_to(mark);
+        }
+    }
+
+    fn search_tree(&mut self, value: Value, sorted: &[(u32, Block)], after: Block) {
+        let asm = &mut self.frame.asm;
+        if sorted.len() <= LEAF {
+            for (data, block) in sorted {
+                let equal = asm.is_number(value, Is::Equal, u64::from(*data));
+                asm.leave_if(equal, *block);
+            }
+            asm.jump(after);
+            return;
+        }
+        let (low, high) = sorted.split_at(sorted.len() / 2);
+        let (left, right) = (asm.block(), asm.block());
+        let below = asm.is_number(value, Is::Below, u64::from(high[0].0));
+        asm.branch(below, left, right);
+        asm.at(left);
+        self.search_tree(value, low, after);
+        self.frame.asm.at(right);
+        self.search_tree(value, high, after);
+    }
+
+    /// What is left of a rule.
+    fn rule(
+        &mut self,
+        place: Place,
+        rule: u32,
+        done: usize,
+        registers: &Registers,
+        after: Block,
+        exits: Exits,
+    ) {
+        let mut registers = *registers;
+        for (i, op) in self.ops(rule).iter().enumerate().skip(done) {
+            if let Op::Verdict(verdict) = op {
+                if *verdict == LinkedVerdict::Continue {
+                    continue;
+                }
+                return self.verdict(place, rule, *verdict, after, exits);
+            }
+            match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
+                Flow::Next => {}
+                Flow::Ended => return,
+                Flow::Verdicts(ways) => {
+                    let on = self.verdicts(place, rule, &ways, after, exits);
+                    match on {
+                        Some(on) => self.frame.asm.at(on),
+                        None => return,
+                    }
+                }
+                Flow::Step(answer) => self.step(place, rule, op, answer, after, exits),
+            }
+            if matches!(effect(op), Effect::Bytes | Effect::Metadata) {
+                self.frame.facts.packet_changed();
+            }
+            if matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. }) {
+                self.frame.spill(&registers, u16::MAX);
+                let skip = (i + 1) as u16;
+                self.switch(place, ResumeAt { skip, begins: true, ..at(place, rule) }, exits);
+            }
+        }
+        self.frame.asm.jump(after);
+    }
+
+    /// Verdicts of an inlined map; gives where the rule goes on, if it does.
+    fn verdicts(
+        &mut self,
+        place: Place,
+        rule: u32,
+        ways: &[(Block, LinkedVerdict)],
+        after: Block,
+        exits: Exits,
+    ) -> Option<Block> {
+        let mut on = None;
+        let mark = self.frame.facts.mark();
+        for (block, verdict) in ways {
+            if *verdict == LinkedVerdict::Continue {
+                on = Some(*block);
+                continue;
+            }
+            self.frame.asm.at(*block);
+            self.verdict(place, rule, *verdict, after, exits);
+            self.frame.facts.back_to(mark);
+        }
+        on
+    }
+
+    /// Sorts out what the interpreter answered; goes on where that was to go on.
+    fn step(&mut self, place: Place, rule: u32, op: &Op, answer: Value, after: Block, exits: Exits) {
+        self.frame.leaves();
+        let asm = &mut self.frame.asm;
+        let (on, other) = (asm.block(), asm.block());
+        let next = asm.is_number(answer, Is::Equal, step::NEXT);
+        asm.branch(next, on, other);
+        asm.at(other);
+        let broke = asm.is_number(answer, Is::Equal, step::BREAK);
+        asm.leave_if(broke, after);
+        let mark = self.frame.facts.mark();
+        if matches!(op, Op::Lookup { .. }) {
+            for (kind, verdict) in
+                [(step::ACCEPT, LinkedVerdict::Accept), (step::RETURN, LinkedVerdict::Return)]
+            {
+                self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after, exits));
+            }
+            for (chain, call) in targets(op) {
+                let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
+                let verdict = if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
+                self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after, exits));
+                self.frame.facts.back_to(mark);
+            }
+        } else {
+            self.when(answer, step::STOLEN, |chains| chains.frame.decide(outcome::pack(Outcome::Stolen)));
+        }
+        self.frame.decide(drop_by(RuleIndex(rule)));
+        self.frame.asm.at(on);
+    }
+
+    /// Code for the case that a value is a number; the other case goes on.
+    fn when(&mut self, value: Value, number: u64, then: impl FnOnce(&mut Self)) {
+        let asm = &mut self.frame.asm;
+        let (yes, no) = (asm.block(), asm.block());
+        let is = asm.is_number(value, Is::Equal, number);
+        asm.branch(is, yes, no);
+        asm.at(yes);
+        then(self);
+        self.frame.asm.at(no);
+    }
+
+    fn verdict(&mut self, place: Place, rule: u32, verdict: LinkedVerdict, after: Block, exits: Exits) {
+        match verdict {
+            LinkedVerdict::Accept => self.accept(exits),
+            LinkedVerdict::Drop => self.frame.decide(drop_by(RuleIndex(rule))),
+            LinkedVerdict::Continue | LinkedVerdict::Break => self.frame.asm.jump(after),
+            LinkedVerdict::Return => self.frame.asm.jump(exits.end),
+            LinkedVerdict::Jump(chain) => {
+                let after = if self.program.analysis.summary(chain).traces {
+                    // Where the chain has begun a trace, the interpreter goes on with the rule after this one.
+                    self.switching(
+                        place,
+                        ResumeAt { rule: RuleIndex(rule + 1), ..at(place, rule) },
+                        after,
+                        exits,
+                    )
+                } else {
+                    after
+                };
+                self.call(
+                    Place { chain, base: None, nested: place.nested + 1 },
+                    Exits { end: after, ..exits },
+                );
+            }
+            LinkedVerdict::Goto(chain) => {
+                let traces = self.program.analysis.summary(chain).traces;
+                let inside = Place { chain, base: place.base, nested: place.nested + 1 };
+                let end = if traces && place.base.is_some() && !self.in_line(inside) {
+                    // All that is left then is to tell of the policy.
+                    self.switching(place, ResumeAt { over: true, ..at(place, rule) }, exits.end, exits)
+                } else {
+                    exits.end
+                };
+                self.call(inside, Exits { end, ..exits });
+            }
+        }
+    }
+
+    fn accept(&mut self, exits: Exits) {
+        match exits.accept {
+            Some(block) => self.frame.asm.jump(block),
+            None => self.frame.decide(outcome::ACCEPTED),
+        }
+    }
+
+    /// Whether a chain becomes part of what calls it.
+    fn in_line(&mut self, inside: Place) -> bool {
+        let weight = self.program.analysis.summary(inside.chain).weight;
+        let once = self.program.analysis.callers.get(&inside.chain) == Some(&1);
+        inside.nested <= NESTED && (weight <= IN_LINE || once && weight <= IN_LINE_ONCE)
+    }
+
+    /// Runs another chain.
+    fn call(&mut self, inside: Place, exits: Exits) {
+        if self.in_line(inside) {
+            return self.chain(inside, exits);
+        }
+        let shared = (inside.chain, self.frame.nfproto);
+        let function = match self.program.shared.get(&shared) {
+            Some(function) => *function,
+            None => match self.frame.asm.declare(SHARED_PARAMETERS) {
+                Ok(function) => {
+                    self.program.shared.insert(shared, function);
+                    self.program.missing.push(shared);
+                    function
+                }
+                Err(error) => {
+                    *self.errors = Some(error);
+                    return self.frame.asm.jump(exits.end);
+                }
+            },
+        };
+        let frame = &mut *self.frame;
+        let answer = frame.asm.call(function, &[frame.packet, frame.host, frame.entry]);
+        if self.program.analysis.summary(inside.chain).changes {
+            self.frame.facts.packet_changed();
+        }
+        self.answered(answer, exits);
+    }
+
+    /// Goes where the answer of a chain leads.
+    fn answered(&mut self, answer: Value, exits: Exits) {
+        let asm = &mut self.frame.asm;
+        let decided = asm.block();
+        let ended = asm.is_number(answer, Is::Equal, ENDED);
+        asm.branch(ended, exits.end, decided);
+        asm.at(decided);
+        if let Some(accept) = exits.accept {
+            let accepted = asm.is_number(answer, Is::Equal, outcome::ACCEPTED);
+            asm.leave_if(accepted, accept);
+        }
+        self.frame.decide_value(answer);
+    }
+
+    /// A block that leads to `next`, or, if the packet is traced by now, to the interpreter.
+    fn switching(&mut self, place: Place, from: ResumeAt, next: Block, exits: Exits) -> Block {
+        let block = self.frame.asm.block();
+        self.later.push(Later { block, place, from, next, exits });
+        block
+    }
+
+    /// Lets the interpreter go on if the packet is traced by now.
+    fn switch(&mut self, place: Place, from: ResumeAt, exits: Exits) {
+        let _ = place;
+        let asm = &mut self.frame.asm;
+        let (traced, on) = (asm.cold_block(), asm.block());
+        let nftrace = asm.load(Width::Byte, self.frame.packet, layout::NFTRACE);
+        asm.branch(nftrace, traced, on);
+        asm.at(traced);
+        self.resume(from, exits);
+        self.frame.asm.at(on);
+    }
+
+    fn resume(&mut self, from: ResumeAt, exits: Exits) {
+        let frame = &mut *self.frame;
+        let [place, rest] = from.pack().map(|number| frame.asm.long(number));
+        let image = frame.asm.long(std::ptr::from_ref(frame.image).addr() as u64);
+        let answer = frame.asm.call_address(
+            frame.helpers.resume,
+            &[frame.packet, frame.host, image, place, rest, frame.memory, frame.entry],
+        );
+        self.answered(answer, exits);
+    }
+
+    /// Blocks that [`Chains::switching`] has promised.
+    pub(crate) fn finish(&mut self) {
+        while let Some(Later { block, place, from, next, exits }) = self.later.pop() {
+            self.frame.asm.at(block);
+            self.switch(place, from, exits);
+            self.frame.asm.jump(next);
+        }
+    }
+}
+
+/// A rule of a chain, from its first operation on.
+fn at(place: Place, rule: u32) -> ResumeAt {
+    let (chain, rule) = (place.chain, RuleIndex(rule));
+    ResumeAt { chain, rule, skip: 0, base: place.base, begins: false, over: false }
+}

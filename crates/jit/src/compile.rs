@@ -1,0 +1,373 @@
+//! Hook lists as functions.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use penstock_packet::layout;
+use penstock_program::image::ChainIndex;
+use penstock_program::{Image, Outcome};
+
+use crate::CompileError;
+use crate::analysis::Needs;
+use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
+use crate::chain::{Chains, Program, SHARED_PARAMETERS};
+use crate::compiled::{Compiled, Functions};
+use crate::frame::{Facts, Finish, Frame, Windows};
+use crate::host::Helpers;
+use crate::outcome::{self, ACCEPTED};
+
+const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+
+/// What a hook runs, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct List {
+    /// Up to 65535 entries.
+    pub entries: Vec<Entry>,
+    /// Whether packets come in bursts ([`Bound::run_burst`](crate::Bound::run_burst)).
+    pub burst: bool,
+}
+
+impl List {
+    /// A list for single packets.
+    pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
+        List { entries: entries.into(), burst: false }
+    }
+}
+
+/// An entry of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// A base chain.
+    Chain {
+        /// Which.
+        chain: ChainIndex,
+        /// Family of the hook ([`Context::nfproto`](penstock_program::Context::nfproto)).
+        nfproto: u8,
+    },
+    /// A base chain of an inet table at ingress: it sees IPv4 and IPv6 packets as their families, and no others. One whose
+    /// headers are not valid ends with [`Decision::BadHeader`](crate::Decision::BadHeader).
+    InetIngress {
+        /// Which.
+        chain: ChainIndex,
+    },
+    /// Something else, which [`Host::stage`](crate::Host::stage) runs. It may change the packet in every way.
+    Stage,
+}
+
+/// Makes code for hook lists. List and entry numbers are those of `lists`.
+///
+/// # Errors
+/// No code can be made for this machine, or there is no memory for it.
+pub fn compile<I>(image: Arc<I>, lists: &[List], helpers: Helpers) -> Result<Compiled, CompileError>
+where
+    I: AsRef<Image> + Any + Send + Sync,
+{
+    let buffer = layout::buffer()
+        .ok_or_else(|| CompileError::Machine("buffers of packets are laid out in an unknown way".into()))?;
+    let mut session = Session::new()?;
+    let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer };
+    let mut functions = Vec::new();
+    for list in lists {
+        let one = making.list(&mut session, list, false)?;
+        let burst = list.burst.then(|| making.list(&mut session, list, true)).transpose()?;
+        functions.push((one, burst));
+    }
+    making.shared(&mut session)?;
+    let tables = making.program.tables;
+    let code = session.finish()?;
+    let address = |function: Function| {
+        code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
+    };
+    let mut lists = Vec::new();
+    for (one, burst) in functions {
+        let one = address(one)?;
+        let burst = burst.map(address).transpose()?;
+        // SAFETY: these are functions that `Making::list` defined with the host's C convention, with two parameters the
+        // one, with four the other, all of them 64 bits wide and the result too.
+        lists.push(unsafe {
+            Functions { one: std::mem::transmute(one), burst: burst.map(|burst| std::mem::transmute(burst)) }
+        });
+    }
+    Ok(Compiled { code, lists, helpers, _tables: tables, _image: image })
+}
+
+struct Making<'a> {
+    program: Program<'a>,
+    helpers: Helpers,
+    /// Where the address of a packet's buffer is.
+    buffer: usize,
+}
+
+impl Making<'_> {
+    fn list(&mut self, session: &mut Session, list: &List, burst: bool) -> Result<Function, CompileError> {
+        if list.entries.len() > usize::from(u16::MAX) {
+            return Err(CompileError::Code("a hook has more than 65535 entries".into()));
+        }
+        let parameters = if burst { 4 } else { 2 };
+        let function = session.declare(parameters)?;
+        session.define(function, parameters, |asm, values| {
+            if burst { self.burst(asm, values, list) } else { self.one(asm, values, list) }
+        })??;
+        Ok(function)
+    }
+
+    fn one(&mut self, asm: &mut Asm<'_>, values: &[Value], list: &List) -> Result<(), CompileError> {
+        let memory = asm.stack(64);
+        self.body(asm, values[0], values[1], memory, list, Finish::Return)
+    }
+
+    /// A loop over packets around the same.
+    fn burst(&mut self, asm: &mut Asm<'_>, values: &[Value], list: &List) -> Result<(), CompileError> {
+        let [packets, count, host, decisions] = *values else {
+            return Err(CompileError::Code("a burst has four parameters".into()));
+        };
+        let memory = asm.stack(64);
+        let (head, index) = asm.block_with(Width::Long);
+        let (decided, decision) = asm.block_with(Width::Long);
+        let (body, out) = (asm.block(), asm.block());
+        let zero = asm.long(0);
+        asm.jump_with(head, zero);
+        asm.at(head);
+        let more = asm.is(index, Is::Below, count);
+        asm.branch(more, body, out);
+        asm.at(out);
+        asm.ret(zero);
+        asm.at(body);
+        let offset = asm.shift_left(index, 3);
+        let place = asm.add(packets, offset);
+        let packet = asm.load(Width::Long, place, 0);
+        self.body(asm, packet, host, memory, list, Finish::Block(decided))?;
+        asm.at(decided);
+        let place = asm.add(decisions, offset);
+        asm.store(decision, place, 0);
+        let one = asm.long(1);
+        let next = asm.add(index, one);
+        asm.jump_with(head, next);
+        Ok(())
+    }
+
+    fn body(
+        &mut self,
+        asm: &mut Asm<'_>,
+        packet: Value,
+        host: Value,
+        memory: Value,
+        list: &List,
+        finish: Finish,
+    ) -> Result<(), CompileError> {
+        let nothing = asm.long(0);
+        let mut frame = Frame {
+            image: self.program.image,
+            helpers: self.helpers,
+            packet,
+            host,
+            memory,
+            entry: nothing,
+            known_entry: None,
+            nfproto: 0,
+            windows: Windows::default(),
+            facts: Facts::default(),
+            way_out: None,
+            finish,
+            asm,
+        };
+        let mut errors = None;
+        // Where traced packets go, entry by entry; they do not come back.
+        let traced: Vec<Block> = list.entries.iter().map(|_| frame.asm.cold_block()).collect();
+        let passed = frame.asm.block();
+        let mut may_be_traced = true;
+        let mut new_packet = true;
+        for (n, entry) in list.entries.iter().enumerate() {
+            let next = frame.asm.block();
+            let number = n as u16;
+            frame.known_entry = Some(number);
+            frame.entry = frame.asm.long(n as u64);
+            match *entry {
+                Entry::Stage => {
+                    stage(&mut frame, number, next);
+                    (may_be_traced, new_packet) = (true, true);
+                }
+                Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
+                    if may_be_traced {
+                        let nftrace = frame.asm.load(Width::Byte, packet, layout::NFTRACE);
+                        frame.asm.leave_if(nftrace, traced[n]);
+                    }
+                    if new_packet {
+                        let needs = self.needs(&list.entries[n..]);
+                        frame.windows = Windows::new(frame.asm, packet, self.buffer, needs);
+                        frame.facts = Facts::default();
+                    }
+                    new_packet = false;
+                    may_be_traced = self.program.analysis.summary(chain).traces;
+                    match *entry {
+                        Entry::Chain { nfproto, .. } => {
+                            self.chain(&mut frame, chain, nfproto, next, &mut errors)
+                        }
+                        Entry::InetIngress { .. } => {
+                            for (ethertype, nfproto) in [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)]
+                            {
+                                let (other, mine) = (frame.asm.block(), ethertype);
+                                ip_with_headers(&mut frame, mine, number, other);
+                                let mark = frame.facts.mark();
+                                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                                frame.facts.back_to(mark);
+                                frame.asm.at(other);
+                            }
+                            frame.asm.jump(next);
+                        }
+                        Entry::Stage => {}
+                    }
+                }
+            }
+            frame.asm.at(next);
+        }
+        frame.asm.jump(passed);
+        for (n, entry) in list.entries.iter().enumerate() {
+            let next = traced.get(n + 1).copied().unwrap_or(passed);
+            frame.asm.at(traced[n]);
+            frame.known_entry = Some(n as u16);
+            frame.entry = frame.asm.long(n as u64);
+            match *entry {
+                Entry::Stage => stage(&mut frame, n as u16, next),
+                Entry::Chain { chain, .. } => interpret(&mut frame, chain, next),
+                Entry::InetIngress { chain } => {
+                    for ethertype in [ETH_P_IP, ETH_P_IPV6] {
+                        let other = frame.asm.block();
+                        ip_with_headers(&mut frame, ethertype, n as u16, other);
+                        interpret(&mut frame, chain, next);
+                        frame.asm.at(other);
+                    }
+                    frame.asm.jump(next);
+                }
+            }
+        }
+        frame.asm.at(passed);
+        let pass = frame.asm.long(ACCEPTED);
+        frame.leave(pass);
+        errors.map_or(Ok(()), Err)
+    }
+
+    /// What chains look at up to the next stage.
+    fn needs(&mut self, entries: &[Entry]) -> Needs {
+        let mut needs = Needs::default();
+        for entry in entries {
+            match entry {
+                Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
+                    needs.add(self.program.analysis.summary(*chain).needs);
+                }
+                Entry::Stage => break,
+            }
+        }
+        needs
+    }
+
+    fn chain(
+        &mut self,
+        frame: &mut Frame<'_, '_>,
+        chain: ChainIndex,
+        nfproto: u8,
+        next: Block,
+        errors: &mut Option<CompileError>,
+    ) {
+        if !self.program.analysis.summary(chain).compiles() {
+            return interpret(frame, chain, next);
+        }
+        frame.nfproto = nfproto;
+        let end = frame.asm.block();
+        let mut chains = Chains::new(&mut self.program, frame, errors);
+        chains.base(chain, end, next);
+        chains.finish();
+        frame.asm.at(end);
+        policy(frame, chain, next);
+    }
+
+    /// The functions of chains that were called, and of those that they call.
+    fn shared(&mut self, session: &mut Session) -> Result<(), CompileError> {
+        while let Some(shared) = self.program.missing.pop() {
+            let Some(&function) = self.program.shared.get(&shared) else { continue };
+            let (chain, nfproto) = shared;
+            session.define(function, SHARED_PARAMETERS, |asm, values| {
+                let memory = asm.stack(64);
+                let needs = self.program.analysis.summary(chain).needs;
+                let windows = Windows::new(asm, values[0], self.buffer, needs);
+                let mut frame = Frame {
+                    image: self.program.image,
+                    helpers: self.helpers,
+                    packet: values[0],
+                    host: values[1],
+                    memory,
+                    entry: values[2],
+                    known_entry: None,
+                    nfproto,
+                    windows,
+                    facts: Facts::default(),
+                    way_out: None,
+                    finish: Finish::Return,
+                    asm,
+                };
+                let mut errors = None;
+                let end = frame.asm.block();
+                let mut chains = Chains::new(&mut self.program, &mut frame, &mut errors);
+                chains.shared(chain, end);
+                chains.finish();
+                frame.asm.at(end);
+                let ended = frame.asm.long(outcome::ENDED);
+                frame.leave(ended);
+                errors.map_or(Ok(()), Err)
+            })??;
+        }
+        Ok(())
+    }
+}
+
+/// Goes on if the packet is of a protocol, to `other` if it is not; without valid headers it ends here.
+fn ip_with_headers(frame: &mut Frame<'_, '_>, ethertype: u16, entry: u16, other: Block) {
+    let protocol = frame.asm.load(Width::Half, frame.packet, layout::PROTOCOL);
+    let is = frame.asm.is_number(protocol, Is::Equal, ethertype.into());
+    frame.asm.leave_unless(is, other);
+    let has = frame.asm.load(Width::Byte, frame.packet, layout::HAS_TRANSPORT);
+    let (bad, good) = (frame.asm.cold_block(), frame.asm.block());
+    frame.asm.branch(has, good, bad);
+    frame.asm.at(bad);
+    let value = frame.asm.long(outcome::bad_header(entry));
+    frame.leave(value);
+    frame.asm.at(good);
+}
+
+fn stage(frame: &mut Frame<'_, '_>, entry: u16, next: Block) {
+    let answer = frame.asm.call_address(frame.helpers.stage, &[frame.packet, frame.host, frame.entry]);
+    let ends = frame.asm.block();
+    frame.asm.branch(answer, ends, next);
+    frame.asm.at(ends);
+    let high = frame.asm.shift_left(answer, 32);
+    let low = frame.asm.long(outcome::stage(entry));
+    let value = frame.asm.or(high, low);
+    frame.leave(value);
+}
+
+/// A base chain, by the interpreter.
+fn interpret(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
+    let image = frame.asm.long(std::ptr::from_ref(frame.image).addr() as u64);
+    let number = frame.asm.long(chain.0.into());
+    let arguments = [frame.packet, frame.host, image, number, frame.entry];
+    let answer = frame.asm.call_address(frame.helpers.interpret, &arguments);
+    let accepted = frame.asm.is_number(answer, Is::Equal, ACCEPTED);
+    frame.asm.leave_if(accepted, next);
+    let end = frame.asm.block();
+    let policy_decides = frame.asm.is_number(answer, Is::Equal, outcome::pack(Outcome::Policy));
+    frame.asm.leave_if(policy_decides, end);
+    frame.decide_value(answer);
+    frame.asm.at(end);
+    policy(frame, chain, next);
+}
+
+fn policy(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
+    if frame.image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true) {
+        frame.asm.jump(next);
+    } else {
+        frame.decide(outcome::pack(Outcome::Policy));
+    }
+}

@@ -1,0 +1,119 @@
+//! Finished code, and calling it.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use penstock_packet::Packet;
+
+use crate::asm::Code;
+use crate::host::{Helpers, Host};
+use crate::outcome::{self, Decision};
+use crate::tables::Tables;
+
+type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
+type Burst = unsafe extern "C" fn(*const *mut Packet, u64, *mut c_void, *mut u64) -> u64;
+
+/// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
+pub struct Compiled {
+    pub(crate) code: Code,
+    /// By number of the list.
+    pub(crate) lists: Vec<Functions>,
+    pub(crate) helpers: Helpers,
+    pub(crate) _tables: Tables,
+    /// What the code points into.
+    pub(crate) _image: Arc<dyn Any + Send + Sync>,
+}
+
+/// Functions of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Functions {
+    pub(crate) one: OnePacket,
+    pub(crate) burst: Option<Burst>,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled").field("lists", &self.lists.len()).field("bytes", &self.size()).finish()
+    }
+}
+
+impl Compiled {
+    /// Bytes of machine code.
+    pub fn size(&self) -> u64 {
+        self.code.size()
+    }
+
+    /// The code as `H` can call it; `None` if it was made for another kind of host.
+    #[inline]
+    pub fn bind<H: Host>(&self) -> Option<Bound<'_, H>> {
+        (self.helpers == Helpers::of::<H>()).then_some(Bound { compiled: self, host: PhantomData })
+    }
+}
+
+/// Code that was made for the host `H`.
+pub struct Bound<'a, H> {
+    compiled: &'a Compiled,
+    host: PhantomData<fn(&mut H)>,
+}
+
+impl<H> Clone for Bound<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Bound<'_, H> {}
+
+impl<H: Host> Bound<'_, H> {
+    /// Runs a packet through a list; `None` if there is no list of that number.
+    #[inline]
+    pub fn run(&self, list: usize, packet: &mut Packet, host: &mut H) -> Option<Decision> {
+        let functions = self.compiled.lists.get(list)?;
+        // SAFETY: the function was made by `compile` for this signature and, as `bind` made sure, for helpers that take an
+        // `H`; the pointers are exclusive and live while it runs; the code lives as long as `compiled`.
+        let packed = unsafe { (functions.one)(packet, (&raw mut *host).cast()) };
+        Some(outcome::unpack_list(packed))
+    }
+
+    /// Runs packets through a list, one after the other, and puts what was decided of each into `decisions`. `None`, and
+    /// nothing is run, if there is no such list, it was not compiled for bursts, or there are fewer places for decisions
+    /// than packets.
+    #[inline]
+    pub fn run_burst(
+        &self,
+        list: usize,
+        packets: &mut [&mut Packet],
+        host: &mut H,
+        decisions: &mut [PackedDecision],
+    ) -> Option<()> {
+        let burst = self.compiled.lists.get(list)?.burst?;
+        if decisions.len() < packets.len() {
+            return None;
+        }
+        let (count, packets) = (packets.len() as u64, packets.as_ptr().cast::<*mut Packet>());
+        // SAFETY: as in `run`; `&mut Packet` is a pointer, so the slice is an array of `count` exclusive pointers, and
+        // `PackedDecision` is a `u64`, for which there are at least `count` places.
+        unsafe { burst(packets, count, (&raw mut *host).cast(), decisions.as_mut_ptr().cast()) };
+        Some(())
+    }
+}
+
+/// A [`Decision`] as code gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct PackedDecision(u64);
+
+impl PackedDecision {
+    /// Whether all entries let the packet pass.
+    #[inline]
+    pub fn is_pass(self) -> bool {
+        self.0 <= outcome::ACCEPTED
+    }
+
+    /// What was decided.
+    pub fn unpack(self) -> Decision {
+        outcome::unpack_list(self.0)
+    }
+}

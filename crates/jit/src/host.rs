@@ -1,0 +1,218 @@
+//! What compiled code calls: the interpreter's functions, made for one kind of outside.
+
+use std::ffi::c_void;
+
+use penstock_packet::Packet;
+use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
+use penstock_program::interp::engine::{Registers, end_of_base, execute, resume};
+use penstock_program::testing::Outside;
+use penstock_program::{Env, run};
+
+use crate::outcome::{self, step};
+
+/// The outside of hook lists: what programs ask ([`Env`]), and which chain it is that asks.
+pub trait Host: Env {
+    /// What is asked from now on, entry `entry` of the list asks. With `begins` it has just begun to be traced.
+    fn enter(&mut self, entry: usize, begins: bool);
+
+    /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet goes on; everything else
+    /// ends the list and is told in [`Decision::Stage`](crate::Decision::Stage).
+    fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32;
+}
+
+impl Host for Outside {
+    fn enter(&mut self, _entry: usize, _begins: bool) {}
+
+    fn stage(&mut self, _entry: usize, _packet: &mut Packet) -> u32 {
+        0
+    }
+}
+
+/// Addresses of the functions for one kind of [`Host`].
+///
+/// Two that are equal name the same functions; what was compiled with one may be run with the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Helpers {
+    /// An operation that asks the outside.
+    pub(crate) asking: usize,
+    /// An operation that asks nobody.
+    pub(crate) silent: usize,
+    /// The frequent ones of those, by themselves.
+    pub(crate) lookup: usize,
+    pub(crate) lookup_dynamic: usize,
+    pub(crate) stateful: usize,
+    /// A base chain.
+    pub(crate) interpret: usize,
+    /// The rest of a chain.
+    pub(crate) resume: usize,
+    /// An entry that is no chain.
+    pub(crate) stage: usize,
+}
+
+impl Helpers {
+    /// Those for `H`.
+    pub fn of<H: Host>() -> Self {
+        Helpers {
+            asking: asking::<H> as *const () as usize,
+            silent: silent::<H> as *const () as usize,
+            lookup: lookup::<H> as *const () as usize,
+            lookup_dynamic: lookup_dynamic::<H> as *const () as usize,
+            stateful: stateful::<H> as *const () as usize,
+            interpret: interpret::<H> as *const () as usize,
+            resume: resume_chain::<H> as *const () as usize,
+            stage: stage::<H> as *const () as usize,
+        }
+    }
+}
+
+/// What every function here gets from compiled code.
+///
+/// # Invariant
+/// Compiled code is called by [`Bound`](crate::Bound) only, which passes it pointers made from `&mut Packet` and `&mut H`
+/// of the very `H` that its [`Helpers`] were made for. The code passes them on as they are, never two calls at a time, and
+/// does not use the packet itself while a call lasts. Operations and images are those of the generation that the code
+/// holds on to; registers are 64 bytes at a multiple of 16 in its own stack frame.
+struct Call<'a, H> {
+    packet: &'a mut Packet,
+    host: &'a mut H,
+}
+
+impl<H: Host> Call<'_, H> {
+    /// # Safety
+    /// The invariant above.
+    #[inline(always)]
+    unsafe fn new(packet: *mut Packet, host: *mut c_void) -> Self {
+        // SAFETY: the caller vouches for the invariant of this type.
+        unsafe { Call { packet: &mut *packet, host: &mut *host.cast::<H>() } }
+    }
+}
+
+extern "C" fn asking<H: Host>(
+    packet: *mut Packet,
+    host: *mut c_void,
+    op: *const Op,
+    registers: *mut Registers,
+    entry: u64,
+) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+    call.host.enter(entry as usize, false);
+    step::pack(execute(op, registers, call.packet, call.host))
+}
+
+extern "C" fn silent<H: Host>(
+    packet: *mut Packet,
+    host: *mut c_void,
+    op: *const Op,
+    registers: *mut Registers,
+) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+    step::pack(execute(op, registers, call.packet, call.host))
+}
+
+/// As [`silent`], for one kind of operation: nothing is left to be chosen when it runs.
+macro_rules! single {
+    ($name:ident, $kind:pat) => {
+        extern "C" fn $name<H: Host>(
+            packet: *mut Packet,
+            host: *mut c_void,
+            op: *const Op,
+            registers: *mut Registers,
+        ) -> u64 {
+            // SAFETY: called by compiled code, see `Call`.
+            let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+            match op {
+                $kind => step::pack(execute(op, registers, call.packet, call.host)),
+                _ => step::BREAK,
+            }
+        }
+    };
+}
+
+single!(lookup, Op::Lookup { .. });
+single!(lookup_dynamic, Op::LookupDynamic { .. });
+single!(stateful, Op::Stateful(_));
+
+extern "C" fn interpret<H: Host>(
+    packet: *mut Packet,
+    host: *mut c_void,
+    image: *const Image,
+    chain: u64,
+    entry: u64,
+) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let (call, image) = unsafe { (Call::<H>::new(packet, host), &*image) };
+    call.host.enter(entry as usize, true);
+    outcome::pack(run(image, ChainIndex(chain as u32), call.packet, call.host))
+}
+
+/// The numbers that say where to go on.
+#[derive(Clone, Copy)]
+pub(crate) struct ResumeAt {
+    pub(crate) chain: ChainIndex,
+    pub(crate) rule: RuleIndex,
+    /// Operations of the rule that have run.
+    pub(crate) skip: u16,
+    /// The rule has just set `meta nftrace`.
+    pub(crate) begins: bool,
+    /// The chain is already at its end.
+    pub(crate) over: bool,
+    /// The base chain whose end that of the chain is.
+    pub(crate) base: Option<ChainIndex>,
+}
+
+impl ResumeAt {
+    const BEGINS: u64 = 1 << 16;
+    const OVER: u64 = 1 << 17;
+    const BASE: u64 = 1 << 18;
+
+    pub(crate) fn pack(&self) -> [u64; 2] {
+        let flag = |is, flag| if is { flag } else { 0 };
+        let base = self.base.map_or(0, |base| Self::BASE | u64::from(base.0) << 32);
+        let flags = flag(self.begins, Self::BEGINS) | flag(self.over, Self::OVER) | base;
+        [u64::from(self.chain.0) | u64::from(self.rule.0) << 32, u64::from(self.skip) | flags]
+    }
+
+    fn unpack([place, rest]: [u64; 2]) -> Self {
+        ResumeAt {
+            chain: ChainIndex(place as u32),
+            rule: RuleIndex((place >> 32) as u32),
+            skip: rest as u16,
+            begins: rest & Self::BEGINS != 0,
+            over: rest & Self::OVER != 0,
+            base: (rest & Self::BASE != 0).then_some(ChainIndex((rest >> 32) as u32)),
+        }
+    }
+}
+
+extern "C" fn resume_chain<H: Host>(
+    packet: *mut Packet,
+    host: *mut c_void,
+    image: *const Image,
+    place: u64,
+    rest: u64,
+    registers: *mut Registers,
+    entry: u64,
+) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let (call, image, registers) = unsafe { (Call::<H>::new(packet, host), &*image, &mut *registers) };
+    let at = ResumeAt::unpack([place, rest]);
+    call.host.enter(entry as usize, at.begins);
+    if !at.over
+        && let Some(outcome) =
+            resume(image, at.chain, at.rule, at.skip.into(), registers, call.packet, call.host)
+    {
+        return outcome::pack(outcome);
+    }
+    if let Some(base) = at.base {
+        end_of_base(image, base, call.packet, call.host);
+    }
+    outcome::ENDED
+}
+
+extern "C" fn stage<H: Host>(packet: *mut Packet, host: *mut c_void, entry: u64) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let call = unsafe { Call::<H>::new(packet, host) };
+    u64::from(call.host.stage(entry as usize, call.packet))
+}

@@ -1,0 +1,82 @@
+//! Machine code for VM programs: all chains of a hook as one native function.
+//!
+//! [`compile`] takes a linked generation ([`Image`](penstock_program::Image)) and the lists of its hooks, and makes a
+//! function of each list: rules, verdicts, jumps and the way from chain to chain are direct, registers are the machine's,
+//! headers are found and checked once. What an operation means is said by the interpreter (`penstock_program::interp`):
+//! everything that is seldom run is a call of its function, and so is a traced packet, from the rule on that begins the
+//! trace. So both have the same results, traces included, and where no code can be made (on other machines than x86-64 and
+//! AArch64, or for chains that no ruleset would accept) the interpreter runs instead.
+//!
+//! | module | it is |
+//! | --- | --- |
+//! | `asm` | all that is known of Cranelift |
+//! | `host` | what code calls: [`Host`], [`Helpers`] |
+//! | `analysis` | what is known of chains beforehand |
+//! | `frame` | the function in the making: headers, facts, registers |
+//! | `lower` | operations |
+//! | `chain` | rules and chains |
+//! | `compile`, `compiled` | lists of hooks, and calling them |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use penstock_jit::{Decision, Entry, Helpers, List, compile};
+//! use penstock_packet::Packet;
+//! use penstock_program::image::ChainIndex;
+//! use penstock_program::testing::{Outside, Table};
+//! use penstock_program::{Hook, parse};
+//!
+//! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
+//! let (image, _) = Table::of(vec![rule.unwrap()]).link(2).unwrap();
+//! let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: 2 }]);
+//! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>()).unwrap();
+//! let mut outside = Outside::at(2, Hook::Forward);
+//! let mut packet = Packet::new();
+//! let code = compiled.bind::<Outside>().unwrap();
+//! assert_eq!(code.run(0, &mut packet, &mut outside), Some(Decision::Pass));
+//! packet.meta.mark = 7;
+//! assert!(matches!(code.run(0, &mut packet, &mut outside), Some(Decision::Chain { entry: 0, .. })));
+//! ```
+
+mod analysis;
+mod asm;
+mod chain;
+mod compile;
+mod compiled;
+mod frame;
+mod host;
+mod lower;
+mod outcome;
+mod tables;
+
+use std::fmt;
+
+pub use compile::{Entry, List, compile};
+pub use compiled::{Bound, Compiled, PackedDecision};
+pub use host::{Helpers, Host};
+pub use outcome::Decision;
+
+/// Why there is no machine code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompileError {
+    /// No code can be made for this machine.
+    Machine(String),
+    /// Code could not be made, or no memory be had for it.
+    Code(String),
+}
+
+impl CompileError {
+    fn code(error: impl fmt::Display) -> Self {
+        CompileError::Code(error.to_string())
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::Machine(why) => write!(f, "no machine code on this machine: {why}"),
+            CompileError::Code(why) => write!(f, "no machine code: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}

@@ -1,0 +1,184 @@
+//! Sets and maps of a generation: in line where they are small, a bit table for keys of up to 16 bits, and otherwise the
+//! interpreter's function.
+
+use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
+use penstock_sets::{Element, Set};
+
+use super::{Flow, call, compare};
+use crate::asm::{Block, Is, Value, Width};
+use crate::frame::{Frame, Registers};
+use crate::tables::Tables;
+
+/// Elements that are compared one after the other.
+const IN_LINE: usize = 8;
+
+pub(super) fn lookup(
+    f: &mut Frame<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+    tables: &mut Tables,
+) -> Flow {
+    let Op::Lookup { src, key_len, inverse, load, set } = op else {
+        return call::silent(f, op, registers, fail);
+    };
+    let key = Key { src: *src, len: *key_len };
+    match load {
+        Load::Nothing if plain(set, key.len) => {
+            if let Some(elements) = small(set, key.len) {
+                members(f, key, &elements, *inverse, registers, fail);
+                return Flow::Next;
+            }
+            if key.len <= 2 {
+                bit_table(f, key, set, *inverse, registers, fail, tables);
+                return Flow::Next;
+            }
+        }
+        Load::Verdict if !inverse && plain(set, key.len) => {
+            if let Some(elements) = small(set, key.len) {
+                return verdicts(f, key, &elements, registers, fail);
+            }
+        }
+        Load::Nothing | Load::Bytes { .. } | Load::Verdict => {}
+    }
+    match load {
+        Load::Verdict => call::answered(f, f.helpers.lookup, op, registers),
+        Load::Nothing | Load::Bytes { .. } => call::frequent(f, f.helpers.lookup, op, registers, fail),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Key {
+    src: u8,
+    len: u8,
+}
+
+/// Whether being in the set is all that there is to its elements: none expires, counts or stands for the rest.
+fn plain(set: &Set<LinkedValue>, key_len: u8) -> bool {
+    (1..=16).contains(&key_len)
+        && set.description().key_len == usize::from(key_len)
+        && set.catch_all(0).is_none()
+        && set.iter_unordered().all(|e| e.expires_at.is_none() && e.value.statements.is_empty())
+}
+
+/// The elements, if they are few and keys are numbers or compared as a whole.
+fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<&Element<LinkedValue>>> {
+    if set.len() > IN_LINE {
+        return None;
+    }
+    let elements: Vec<_> = set.iter_unordered().collect();
+    let one_field = set.description().fields.len() <= 1;
+    let fits = |e: &Element<LinkedValue>| {
+        e.key.len() == usize::from(key_len)
+            && e.key_end.as_ref().is_none_or(|end| one_field && end.len() == usize::from(key_len))
+    };
+    elements.iter().all(|e| fits(e)).then_some(elements)
+}
+
+/// Whether the key is an element's.
+fn is_in(
+    f: &mut Frame<'_, '_>,
+    key: Key,
+    element: &Element<LinkedValue>,
+    registers: &mut Registers,
+) -> Value {
+    let padded = |bytes: &[u8]| {
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        all
+    };
+    let from = padded(&element.key);
+    match &element.key_end {
+        Some(end) if *end != element.key => {
+            compare::within(f, key.src, key.len, &[from, padded(end)], registers)
+        }
+        _ => {
+            let differs = compare::differs(f, key.src, key.len, &from, registers);
+            f.asm.is_number(differs, Is::Equal, 0)
+        }
+    }
+}
+
+fn members(
+    f: &mut Frame<'_, '_>,
+    key: Key,
+    elements: &[&Element<LinkedValue>],
+    inverse: bool,
+    registers: &mut Registers,
+    fail: Block,
+) {
+    let on = f.asm.block();
+    let (hit, miss) = if inverse { (fail, on) } else { (on, fail) };
+    for element in elements {
+        let found = is_in(f, key, element, registers);
+        f.leave_if(found, hit);
+    }
+    f.leaves();
+    f.asm.jump(miss);
+    f.asm.at(on);
+}
+
+fn verdicts(
+    f: &mut Frame<'_, '_>,
+    key: Key,
+    elements: &[&Element<LinkedValue>],
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
+    let mut ways: Vec<(Block, LinkedVerdict)> = Vec::new();
+    for element in elements {
+        let way = match &element.value.data {
+            LinkedData::Verdict(verdict) => match ways.iter().find(|(_, v)| v == verdict) {
+                Some((block, _)) => *block,
+                None => {
+                    let block = f.asm.block();
+                    ways.push((block, *verdict));
+                    block
+                }
+            },
+            // Elements of a map hold what the map says.
+            LinkedData::None | LinkedData::Value(_) | LinkedData::Long(_) | LinkedData::Object(_) => fail,
+        };
+        let found = is_in(f, key, element, registers);
+        f.leave_if(found, way);
+    }
+    f.leaves();
+    f.asm.jump(fail);
+    Flow::Verdicts(ways)
+}
+
+/// A bit for each key there can be, numbered as its bytes are in memory.
+fn bit_table(
+    f: &mut Frame<'_, '_>,
+    key: Key,
+    set: &Set<LinkedValue>,
+    inverse: bool,
+    registers: &mut Registers,
+    fail: Block,
+    tables: &mut Tables,
+) {
+    let keys = 1usize << (8 * key.len);
+    let mut bits = vec![0u64; keys / 64].into_boxed_slice();
+    for number in 0..keys {
+        let bytes = (number as u16).to_le_bytes();
+        if set.contains(&bytes[..usize::from(key.len)], 0) {
+            bits[number / 64] |= 1 << (number % 64);
+        }
+    }
+    let table = f.asm.long(tables.keep_bits(bits));
+    let word = f.word(registers, key.src);
+    let number = f.asm.and_number(word, keys as u64 - 1);
+    let wide = f.asm.widen(number, Width::Long);
+    let byte = f.asm.shift_right(wide, 3);
+    let address = f.asm.add(table, byte);
+    let byte = f.asm.load(Width::Byte, address, 0);
+    let byte = f.asm.widen(byte, Width::Word);
+    let bit = f.asm.and_number(number, 7);
+    let bit = f.asm.shift_right_by(byte, bit);
+    let bit = f.asm.and_number(bit, 1);
+    if inverse {
+        f.leave_if(bit, fail);
+    } else {
+        f.leave_unless(bit, fail);
+    }
+}
