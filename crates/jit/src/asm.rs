@@ -48,8 +48,6 @@ pub(crate) enum Is {
     NotEqual,
     Below,
     NotAbove,
-    Above,
-    NotBelow,
     SignedBelow,
 }
 
@@ -60,8 +58,6 @@ impl Is {
             Is::NotEqual => IntCC::NotEqual,
             Is::Below => IntCC::UnsignedLessThan,
             Is::NotAbove => IntCC::UnsignedLessThanOrEqual,
-            Is::Above => IntCC::UnsignedGreaterThan,
-            Is::NotBelow => IntCC::UnsignedGreaterThanOrEqual,
             Is::SignedBelow => IntCC::SignedLessThan,
         }
     }
@@ -80,7 +76,7 @@ pub(crate) struct Session {
 impl Session {
     /// # Errors
     /// This machine is none that code can be made for.
-    pub(crate) fn new() -> Result<Self, CompileError> {
+    pub(crate) fn new(verify: bool) -> Result<Self, CompileError> {
         let mut flags = settings::builder();
         let mut set = |name, value| {
             flags.set(name, value).map_err(|e| CompileError::Machine(format!("setting {name}: {e}")))
@@ -91,7 +87,7 @@ impl Session {
         set("opt_level", "none")?;
         set("enable_probestack", "false")?;
         set("unwind_info", "false")?;
-        set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
+        set("enable_verifier", if verify { "true" } else { "false" })?;
         let isa = cranelift_native_isa(settings::Flags::new(flags))?;
         let pointer = isa.pointer_type();
         if pointer != types::I64 || isa.endianness() != ir::Endianness::Little {
@@ -170,11 +166,6 @@ impl Code {
         let module = self.module.as_ref()?.lock().ok()?;
         let defined = self.functions.iter().any(|(f, _)| *f == function);
         defined.then(|| module.get_finalized_function(function))
-    }
-
-    /// Bytes of a function.
-    pub(crate) fn size_of(&self, function: Function) -> u32 {
-        self.functions.iter().find(|(f, _)| *f == function).map_or(0, |(_, size)| *size)
     }
 
     /// Bytes of all functions.
@@ -302,10 +293,6 @@ impl Asm<'_> {
 
     pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().isub(a, b)
-    }
-
-    pub(crate) fn mul(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().imul(a, b)
     }
 
     pub(crate) fn and(&mut self, a: Value, b: Value) -> Value {

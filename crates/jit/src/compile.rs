@@ -11,7 +11,7 @@ use crate::CompileError;
 use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
-use crate::compiled::{Compiled, Functions};
+use crate::compiled::{Burst, Compiled, Functions, OnePacket};
 use crate::frame::{Facts, Finish, Frame, Windows};
 use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
@@ -57,18 +57,30 @@ pub enum Entry {
     Stage,
 }
 
+/// How code is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Checks what is handed to the code generator, for tests: a mistake is an error then.
+    pub verify: bool,
+}
+
 /// Makes code for hook lists. List and entry numbers are those of `lists`.
 ///
 /// # Errors
 /// No code can be made for this machine, or there is no memory for it.
-pub fn compile<I>(image: Arc<I>, lists: &[List], helpers: Helpers) -> Result<Compiled, CompileError>
+pub fn compile<I>(
+    image: Arc<I>,
+    lists: &[List],
+    helpers: Helpers,
+    options: Options,
+) -> Result<Compiled, CompileError>
 where
     I: AsRef<Image> + Any + Send + Sync,
 {
     let buffer = layout::buffer()
         .ok_or_else(|| CompileError::Machine("buffers of packets are laid out in an unknown way".into()))?;
-    let mut session = Session::new()?;
-    let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer };
+    let mut session = Session::new(options.verify)?;
+    let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer, interpreted: 0 };
     let mut functions = Vec::new();
     for list in lists {
         let one = making.list(&mut session, list, false)?;
@@ -76,6 +88,7 @@ where
         functions.push((one, burst));
     }
     making.shared(&mut session)?;
+    let interpreted = making.interpreted;
     let tables = making.program.tables;
     let code = session.finish()?;
     let address = |function: Function| {
@@ -88,10 +101,13 @@ where
         // SAFETY: these are functions that `Making::list` defined with the host's C convention, with two parameters the
         // one, with four the other, all of them 64 bits wide and the result too.
         lists.push(unsafe {
-            Functions { one: std::mem::transmute(one), burst: burst.map(|burst| std::mem::transmute(burst)) }
+            Functions {
+                one: std::mem::transmute::<*const u8, OnePacket>(one),
+                burst: burst.map(|burst| std::mem::transmute::<*const u8, Burst>(burst)),
+            }
         });
     }
-    Ok(Compiled { code, lists, helpers, _tables: tables, _image: image })
+    Ok(Compiled { code, lists, interpreted, helpers, _tables: tables, _image: image })
 }
 
 struct Making<'a> {
@@ -99,6 +115,8 @@ struct Making<'a> {
     helpers: Helpers,
     /// Where the address of a packet's buffer is.
     buffer: usize,
+    /// Base chains that are left to the interpreter.
+    interpreted: usize,
 }
 
 impl Making<'_> {
@@ -273,6 +291,7 @@ impl Making<'_> {
         errors: &mut Option<CompileError>,
     ) {
         if !self.program.analysis.summary(chain).compiles() {
+            self.interpreted += 1;
             return interpret(frame, chain, next);
         }
         frame.nfproto = nfproto;

@@ -12,14 +12,16 @@ use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
 use crate::tables::Tables;
 
-type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
-type Burst = unsafe extern "C" fn(*const *mut Packet, u64, *mut c_void, *mut u64) -> u64;
+pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
+pub(crate) type Burst = unsafe extern "C" fn(*const *mut Packet, u64, *mut c_void, *mut u64) -> u64;
 
 /// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
     pub(crate) code: Code,
     /// By number of the list.
     pub(crate) lists: Vec<Functions>,
+    /// Base chains left to the interpreter.
+    pub(crate) interpreted: usize,
     pub(crate) helpers: Helpers,
     pub(crate) _tables: Tables,
     /// What the code points into.
@@ -43,6 +45,12 @@ impl Compiled {
     /// Bytes of machine code.
     pub fn size(&self) -> u64 {
         self.code.size()
+    }
+
+    /// How many base chains, counted once per list, are left to the interpreter since no code can be made for them: rules
+    /// that read registers before they write them, or chains that call each other deeper than commits allow.
+    pub fn interpreted(&self) -> usize {
+        self.interpreted
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.

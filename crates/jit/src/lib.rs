@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use penstock_jit::{Decision, Entry, Helpers, List, compile};
+//! use penstock_jit::{Decision, Entry, Helpers, List, Options, compile};
 //! use penstock_packet::Packet;
 //! use penstock_program::image::ChainIndex;
 //! use penstock_program::testing::{Outside, Table};
@@ -28,7 +28,7 @@
 //! let rule = parse::program("[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000007 ]\n[ immediate reg 0 drop ]");
 //! let (image, _) = Table::of(vec![rule.unwrap()]).link(2).unwrap();
 //! let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: 2 }]);
-//! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>()).unwrap();
+//! let compiled = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
 //! let mut outside = Outside::at(2, Hook::Forward);
 //! let mut packet = Packet::new();
 //! let code = compiled.bind::<Outside>().unwrap();
@@ -50,7 +50,7 @@ mod tables;
 
 use std::fmt;
 
-pub use compile::{Entry, List, compile};
+pub use compile::{Entry, List, Options, compile};
 pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
 pub use outcome::Decision;

@@ -82,11 +82,6 @@ fn outcome(packed: u64) -> Outcome {
     }
 }
 
-/// What a base chain by itself decides.
-pub(crate) fn unpack_chain(packed: u64) -> Outcome {
-    outcome(packed)
-}
-
 /// What a list decides.
 pub(crate) fn unpack_list(packed: u64) -> Decision {
     let entry = (packed >> ENTRY_SHIFT) as u16 as usize;

@@ -6,6 +6,12 @@
 #[repr(C, align(16))]
 pub struct Registers([u8; 64]);
 
+impl Default for Registers {
+    fn default() -> Self {
+        Registers::new()
+    }
+}
+
 impl Registers {
     /// All zero.
     #[inline(always)]

@@ -1,0 +1,129 @@
+//! Random tables on random packets: compiled code and the interpreter agree on verdicts, packets, states, what is asked of
+//! the outside, and traces.
+
+mod tables;
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use penstock_jit::{Compiled, Decision, Entry, Helpers, Host, List, Options, PackedDecision, compile};
+use penstock_packet::Packet;
+use penstock_program::env::Hook;
+use penstock_program::image::{ChainIndex, Image};
+use penstock_program::testing::Outside;
+use penstock_program::{Outcome, run};
+use tables::host::Listed;
+use tables::{BASES, Made, packet};
+
+/// What running the list by the interpreter decides.
+fn interpreted(image: &Image, packet: &mut Packet, host: &mut Listed) -> Decision {
+    for (entry, what) in host.entries.clone().iter().enumerate() {
+        let chain = match *what {
+            Entry::Chain { chain, .. } => chain,
+            Entry::InetIngress { chain } if matches!(packet.meta.protocol, 0x0800 | 0x86dd) => {
+                if packet.transport().is_none() {
+                    return Decision::BadHeader { entry };
+                }
+                chain
+            }
+            Entry::InetIngress { .. } => continue,
+            Entry::Stage => match host.stage(entry, packet) {
+                0 => continue,
+                answer => return Decision::Stage { entry, answer },
+            },
+        };
+        host.enter(entry, true);
+        match run(image, chain, packet, host) {
+            Outcome::Accept => {}
+            Outcome::Policy if image.chain(chain).unwrap().policy_accept.unwrap_or(true) => {}
+            outcome => return Decision::Chain { entry, outcome },
+        }
+    }
+    Decision::Pass
+}
+
+/// Everything that can be seen of a packet.
+fn seen(packet: &Packet) -> String {
+    format!("{:?} {:?} {} {:?}", packet.frame(), packet.transport(), packet.data_start(), packet.meta)
+}
+
+fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
+    let family = *rng.choice(&[2, 10, 5]).unwrap();
+    let bases: Vec<_> = (0..image.chains.len()).take(BASES).map(|i| ChainIndex(i as u32)).collect();
+    let entry = |rng: &mut Rng, chain| match rng.u8(..6) {
+        0 if family == 5 => Entry::InetIngress { chain },
+        _ => Entry::Chain { chain, nfproto: family },
+    };
+    let mut all = List { entries: bases.iter().map(|c| entry(rng, *c)).collect(), burst: true };
+    if rng.u8(..4) == 0 {
+        all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);
+    }
+    vec![List { burst: true, ..List::of([Entry::Chain { chain: bases[0], nfproto: family }]) }, all]
+}
+
+/// Gives the number of chains that code was made for, and that of the others.
+fn check(made: &Made, rng: &mut Rng, packets: usize, context: &str) -> [usize; 2] {
+    let (image, states) = made.link();
+    let lists = lists(rng, &image);
+    let mut image = image;
+    for chain in image.chains.iter_mut().take(BASES) {
+        chain.policy_accept = Some(rng.u8(..3) > 0);
+    }
+    // States are shared by what is linked once, so the other engine gets its own.
+    let (mut other, other_states) = made.link();
+    for (mine, theirs) in other.chains.iter_mut().zip(&image.chains) {
+        mine.policy_accept = theirs.policy_accept;
+    }
+    let compiled =
+        compile(Arc::new(other), &lists, Helpers::of::<Listed>(), Options { verify: true }).unwrap();
+    let left = compiled.interpreted();
+    for n in 0..packets {
+        let list = rng.usize(..lists.len());
+        let original = packet(rng);
+        let (mut a, mut b) = (original.clone(), original.clone());
+        let mut outside = Outside::at(2, *rng.choice(&[Hook::Forward, Hook::Ingress]).unwrap());
+        outside.random = rng.u32(..);
+        outside.fib_interface = Some(3);
+        let entries = lists[list].entries.clone();
+        let mut host = Listed { outside, entries, protocol: original.meta.protocol };
+        let mut other_host = host.clone();
+        let wanted = interpreted(&image, &mut a, &mut host);
+        let got = jit(&compiled, list, rng.bool(), &mut b, &mut other_host);
+        let (outside, other_outside) = (host.outside, other_host.outside);
+        let told = || format!("{context} packet {n} list {:?}\n{made}\n{original:?}", lists[list]);
+        assert_eq!(wanted, got, "{}", told());
+        assert_eq!(seen(&a), seen(&b), "{}", told());
+        assert_eq!(outside.events, other_outside.events, "{}", told());
+        assert_eq!(outside.queries, other_outside.queries, "{}", told());
+    }
+    assert_eq!(made.values(&states), made.values(&other_states), "{context}\n{made}");
+    let chains: usize = lists.iter().flat_map(|l| &l.entries).filter(|e| **e != Entry::Stage).count();
+    // Once for single packets, once for bursts.
+    [2 * chains - left.min(2 * chains), left]
+}
+
+fn jit(compiled: &Compiled, list: usize, burst: bool, packet: &mut Packet, outside: &mut Listed) -> Decision {
+    let code = compiled.bind::<Listed>().unwrap();
+    if !burst {
+        return code.run(list, packet, outside).unwrap();
+    }
+    let mut decisions = [PackedDecision::default()];
+    code.run_burst(list, &mut [packet], outside, &mut decisions).unwrap();
+    decisions[0].unpack()
+}
+
+#[test]
+fn compiled_code_does_what_the_interpreter_does() {
+    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(fastrand::u64(..));
+    println!("seed {seed}");
+    let rounds = std::env::var("PENSTOCK_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
+    let mut rng = Rng::with_seed(seed);
+    let (mut native, mut left) = (0, 0);
+    for round in 0..rounds {
+        let made = Made::random(&mut rng);
+        let done = check(&made, &mut rng, 60, &format!("seed {seed} round {round}"));
+        (native, left) = (native + done[0], left + done[1]);
+    }
+    println!("chains: {native} compiled, {left} interpreted");
+    assert!(native > 2 * left, "seed {seed}");
+}
