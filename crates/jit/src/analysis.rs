@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use penstock_program::expr::MetaKey;
-use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedRule, LinkedVerdict, Load, Op};
+use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedRule, LinkedVerdict, Load, Op, Stateful};
 use penstock_program::interp::JUMP_STACK;
 
 /// What an operation may do beside writing registers.
@@ -38,27 +38,49 @@ pub(crate) fn effect(op: &Op) -> Effect {
         | Op::Byteorder { .. }
         | Op::Exthdr { .. }
         | Op::Jhash { .. }
-        | Op::Symhash { .. } => Effect::None,
+        | Op::Symhash { .. }
+        | Op::CtState { .. }
+        | Op::Osf { .. }
+        | Op::Xfrm { .. }
+        | Op::Tunnel { .. } => Effect::None,
         Op::Meta { key: MetaKey::Prandom, .. } => Effect::Outside,
         Op::Meta { .. } => Effect::None,
         Op::Verdict(_)
         | Op::Lookup { .. }
         | Op::LookupDynamic { .. }
         | Op::SetUpdate(_)
-        | Op::ObjectMap { .. }
         | Op::Counter(_)
-        | Op::Stateful(_)
         | Op::Log(_)
         | Op::NumgenInc { .. }
         | Op::NumgenRandom { .. }
         | Op::Fib { .. }
         | Op::Rt { .. }
         | Op::Reject(_)
-        | Op::Dup { .. } => Effect::Outside,
-        Op::PayloadSet { .. } | Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } | Op::Fwd { .. } => {
-            Effect::Bytes
+        | Op::Dup { .. }
+        | Op::Ct { .. }
+        | Op::CtSet { .. }
+        | Op::Queue(_)
+        | Op::Socket { .. } => Effect::Outside,
+        Op::PayloadSet { .. }
+        | Op::TcpOptionSet { .. }
+        | Op::TcpOptionReset { .. }
+        | Op::Fwd { .. }
+        | Op::Synproxy(_) => Effect::Bytes,
+        Op::Stateful(stateful) => match &**stateful {
+            Stateful::Counter(_)
+            | Stateful::Quota { .. }
+            | Stateful::NamedQuota { .. }
+            | Stateful::Limit { .. }
+            | Stateful::Last(_)
+            | Stateful::Connlimit { .. } => Effect::Outside,
+            Stateful::Ct(_) | Stateful::SecMark(_) => Effect::Metadata,
+            Stateful::Synproxy(_) => Effect::Bytes,
+        },
+        // One of these.
+        Op::ObjectMap { .. } => Effect::Bytes,
+        Op::MetaSet { .. } | Op::CtSetZone { .. } | Op::Notrack | Op::Nat(_) | Op::Tproxy { .. } => {
+            Effect::Metadata
         }
-        Op::MetaSet { .. } => Effect::Metadata,
     }
 }
 
@@ -237,6 +259,9 @@ fn needs(op: &Op) -> Needs {
         Op::LoadTransport { .. } => Needs { whole_transport: true, transport: true, ..none },
         Op::Meta { key: MetaKey::L4Proto, .. } => Needs { transport: true, ..none },
         Op::Meta { key: MetaKey::Len, .. } | Op::Counter(_) => Needs { length: true, ..none },
+        Op::Stateful(stateful) if matches!(**stateful, Stateful::Counter(_)) => {
+            Needs { length: true, ..none }
+        }
         _ => none,
     }
 }

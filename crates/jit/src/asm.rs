@@ -323,6 +323,11 @@ impl Asm<'_> {
         self.builder.ins().ushr(a, bits)
     }
 
+    /// Shifts to the left by another value, modulo the width of `a`.
+    pub(crate) fn shift_left_by(&mut self, a: Value, bits: Value) -> Value {
+        self.builder.ins().ishl(a, bits)
+    }
+
     /// Shifts to the right by another value, modulo the width of `a`.
     pub(crate) fn shift_right_by(&mut self, a: Value, bits: Value) -> Value {
         self.builder.ins().ushr(a, bits)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use penstock_packet::layout;
 use penstock_program::Outcome;
 use penstock_program::expr::MetaKey;
-use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Op, RuleIndex};
+use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Load, Op, RuleIndex};
 
 use crate::CompileError;
 use crate::analysis::{Analysis, Effect, effect, ops, rules, targets};
@@ -116,6 +116,7 @@ fn same(a: &Op, b: &Op) -> bool {
             Op::MaskXor { src, dst, words, mask_xor },
             Op::MaskXor { src: s, dst: d, words: w, mask_xor: m },
         ) => (src, dst, words, mask_xor) == (s, d, w, m),
+        (Op::CtState { dst }, Op::CtState { dst: d }) => dst == d,
         // Those that the interpreter runs are not worth comparing.
         _ => false,
     }
@@ -409,12 +410,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let broke = asm.is_number(answer, Is::Equal, step::BREAK);
         asm.leave_if(broke, after);
         let mark = self.frame.facts.mark();
-        if matches!(op, Op::Lookup { .. }) {
-            for (kind, verdict) in
-                [(step::ACCEPT, LinkedVerdict::Accept), (step::RETURN, LinkedVerdict::Return)]
-            {
-                self.when(answer, kind, |chains| chains.verdict(place, rule, verdict, after, exits));
-            }
+        self.when(answer, step::ACCEPT, |chains| chains.accept(exits));
+        if matches!(op, Op::Lookup { load: Load::Verdict, .. }) {
+            self.when(answer, step::RETURN, |chains| chains.frame.asm.jump(exits.end));
             for (chain, call) in targets(op) {
                 let kind = if call { step::JUMP } else { step::GOTO } | u64::from(chain.0) << 32;
                 let verdict = if call { LinkedVerdict::Jump(chain) } else { LinkedVerdict::Goto(chain) };
@@ -423,6 +421,21 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             }
         } else {
             self.when(answer, step::STOLEN, |chains| chains.frame.decide(outcome::pack(Outcome::Stolen)));
+        }
+        if matches!(op, Op::Lookup { load: Load::Verdict, .. } | Op::Queue(_)) {
+            // The decision is there but for the kind, which tells it from what was compared above, and the rule.
+            let asm = &mut self.frame.asm;
+            let (queued, dropped) = (asm.block(), asm.block());
+            let kind = asm.and_number(answer, step::QUEUE);
+            let is = asm.is_number(kind, Is::Equal, step::QUEUE);
+            asm.branch(is, queued, dropped);
+            asm.at(queued);
+            let as_decision = step::QUEUE ^ outcome::pack(queue_by(rule)) & step::QUEUE;
+            let answer = asm.xor_number(answer, as_decision);
+            let rule = asm.long(outcome::pack(queue_by(rule)) & !step::QUEUE);
+            let answer = asm.or(answer, rule);
+            self.frame.decide_value(answer);
+            self.frame.asm.at(dropped);
         }
         self.frame.decide(drop_by(RuleIndex(rule)));
         self.frame.asm.at(on);
@@ -443,6 +456,10 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         match verdict {
             LinkedVerdict::Accept => self.accept(exits),
             LinkedVerdict::Drop => self.frame.decide(drop_by(RuleIndex(rule))),
+            LinkedVerdict::Queue { num, bypass } => {
+                let rule = RuleIndex(rule);
+                self.frame.decide(outcome::pack(Outcome::Queue { rule, num, bypass }));
+            }
             LinkedVerdict::Continue | LinkedVerdict::Break => self.frame.asm.jump(after),
             LinkedVerdict::Return => self.frame.asm.jump(exits.end),
             LinkedVerdict::Jump(chain) => {
@@ -570,6 +587,11 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             self.frame.asm.jump(next);
         }
     }
+}
+
+/// The decision of a rule for queue 0.
+fn queue_by(rule: u32) -> Outcome {
+    Outcome::Queue { rule: RuleIndex(rule), num: 0, bypass: false }
 }
 
 /// A rule of a chain, from its first operation on.

@@ -24,7 +24,7 @@ const ETH_P_IPV6: u16 = 0x86dd;
 /// What a hook runs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct List {
-    /// Up to 65535 entries.
+    /// Up to 4096 entries.
     pub entries: Vec<Entry>,
     /// Whether packets come in bursts ([`Bound::run_burst`](crate::Bound::run_burst)).
     pub burst: bool,
@@ -121,8 +121,8 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn list(&mut self, session: &mut Session, list: &List, burst: bool) -> Result<Function, CompileError> {
-        if list.entries.len() > usize::from(u16::MAX) {
-            return Err(CompileError::Code("a hook has more than 65535 entries".into()));
+        if list.entries.len() > outcome::ENTRIES || self.program.image.rules.len() > outcome::RULES {
+            return Err(CompileError::Code("there are more rules or entries than decisions can tell".into()));
         }
         let parameters = if burst { 4 } else { 2 };
         let function = session.declare(parameters)?;
@@ -361,7 +361,7 @@ fn stage(frame: &mut Frame<'_, '_>, entry: u16, next: Block) {
     let ends = frame.asm.block();
     frame.asm.branch(answer, ends, next);
     frame.asm.at(ends);
-    let high = frame.asm.shift_left(answer, 32);
+    let high = frame.asm.shift_left(answer, outcome::RULE_SHIFT);
     let low = frame.asm.long(outcome::stage(entry));
     let value = frame.asm.or(high, low);
     frame.leave(value);

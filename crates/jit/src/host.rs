@@ -33,11 +33,9 @@ impl Host for Outside {
 /// Two that are equal name the same functions; what was compiled with one may be run with the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helpers {
-    /// An operation that asks the outside.
-    pub(crate) asking: usize,
-    /// An operation that asks nobody.
-    pub(crate) silent: usize,
-    /// The frequent ones of those, by themselves.
+    /// An operation.
+    pub(crate) any: usize,
+    /// The frequent ones, by themselves.
     pub(crate) lookup: usize,
     pub(crate) lookup_dynamic: usize,
     pub(crate) stateful: usize,
@@ -53,8 +51,7 @@ impl Helpers {
     /// Those for `H`.
     pub fn of<H: Host>() -> Self {
         Helpers {
-            asking: asking::<H> as *const () as usize,
-            silent: silent::<H> as *const () as usize,
+            any: any::<H> as *const () as usize,
             lookup: lookup::<H> as *const () as usize,
             lookup_dynamic: lookup_dynamic::<H> as *const () as usize,
             stateful: stateful::<H> as *const () as usize,
@@ -87,7 +84,7 @@ impl<H: Host> Call<'_, H> {
     }
 }
 
-extern "C" fn asking<H: Host>(
+extern "C" fn any<H: Host>(
     packet: *mut Packet,
     host: *mut c_void,
     op: *const Op,
@@ -100,18 +97,7 @@ extern "C" fn asking<H: Host>(
     step::pack(execute(op, registers, call.packet, call.host))
 }
 
-extern "C" fn silent<H: Host>(
-    packet: *mut Packet,
-    host: *mut c_void,
-    op: *const Op,
-    registers: *mut Registers,
-) -> u64 {
-    // SAFETY: called by compiled code, see `Call`.
-    let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
-    step::pack(execute(op, registers, call.packet, call.host))
-}
-
-/// As [`silent`], for one kind of operation: nothing is left to be chosen when it runs.
+/// As [`any`], for one kind of operation: nothing is left to be chosen when it runs.
 macro_rules! single {
     ($name:ident, $kind:pat) => {
         extern "C" fn $name<H: Host>(
@@ -119,9 +105,11 @@ macro_rules! single {
             host: *mut c_void,
             op: *const Op,
             registers: *mut Registers,
+            entry: u64,
         ) -> u64 {
             // SAFETY: called by compiled code, see `Call`.
             let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+            call.host.enter(entry as usize, false);
             match op {
                 $kind => step::pack(execute(op, registers, call.packet, call.host)),
                 _ => step::BREAK,

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use crate::{Meta, Packet, Transport};
+use crate::{Ct, Meta, Packet, Transport};
 
 /// Start of the link header in the buffer: `usize`.
 pub const LINK: usize = offset_of!(Packet, link);
@@ -42,6 +42,14 @@ pub const PRIORITY: usize = META + offset_of!(Meta, priority);
 /// [`Meta::nftrace`]: one byte, 0 or 1.
 pub const NFTRACE: usize = META + offset_of!(Meta, nftrace);
 
+const CT: usize = META + offset_of!(Meta, ct);
+/// [`Ct::entry`]: `u32`.
+pub const CT_ENTRY: usize = CT + offset_of!(Ct, entry);
+/// [`Ct::info`]: one byte, the number of a [`CtInfo`](crate::CtInfo).
+pub const CT_INFO: usize = CT + offset_of!(Ct, info);
+/// [`Ct::template`]: `u16`.
+pub const CT_TEMPLATE: usize = CT + offset_of!(Ct, template);
+
 /// Where the address of the buffer's first byte is: `*const u8`.
 ///
 /// The standard library does not say at which of a `Vec`'s words its pointer is, so this looks for it. `None` if it is at
@@ -61,7 +69,7 @@ pub fn buffer() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::VlanTag;
+    use crate::{CtInfo, VlanTag};
 
     fn at<T: Copy>(packet: &Packet, offset: usize) -> T {
         assert!(offset + size_of::<T>() <= size_of::<Packet>());
@@ -85,6 +93,7 @@ mod tests {
             priority: 6,
             vlan: Some(VlanTag { protocol: 0x8100, tci: 1 }),
             nftrace: true,
+            ct: Ct { entry: 7, serial: 8, info: CtInfo::RelatedReply, template: 9 },
             ..Meta::default()
         };
         let buffer: *const u8 = at(&p, buffer().unwrap());
@@ -99,6 +108,7 @@ mod tests {
         assert_eq!((at::<u64>(&p, TIME), at::<u16>(&p, PROTOCOL)), (1 << 40, 0x86dd));
         assert_eq!([IIF, OIF, MARK, PRIORITY].map(|o| at::<u32>(&p, o)), [3, 4, 5, 6]);
         assert_eq!(at::<u8>(&p, NFTRACE), 1);
+        assert_eq!((at::<u32>(&p, CT_ENTRY), at::<u8>(&p, CT_INFO), at::<u16>(&p, CT_TEMPLATE)), (7, 4, 9));
         p.set_transport(None);
         p.load(&[7; 60], 0);
         assert_eq!((at::<u8>(&p, HAS_LINK), at::<u8>(&p, HAS_TRANSPORT), at::<u8>(&p, NFTRACE)), (0, 0, 0));

@@ -60,6 +60,25 @@ pub enum CtInfo {
 }
 
 impl CtInfo {
+    /// All there are.
+    pub const ALL: [CtInfo; 6] = [
+        CtInfo::Established,
+        CtInfo::Related,
+        CtInfo::New,
+        CtInfo::EstablishedReply,
+        CtInfo::RelatedReply,
+        CtInfo::Untracked,
+    ];
+
+    /// `NF_CT_STATE_*` bit of a packet that has an entry or template, or is untracked.
+    pub const fn state_bit(self) -> u32 {
+        match self {
+            CtInfo::Untracked => 1 << 6,
+            // IP_CT_ESTABLISHED and its reply form are 0 and 3, the bit is 1 << (info % 3 + 1).
+            info => 1 << (info as u32 % 3 + 1),
+        }
+    }
+
     /// Whether the packet goes in the direction of replies.
     pub const fn is_reply(self) -> bool {
         matches!(self, CtInfo::EstablishedReply | CtInfo::RelatedReply)
@@ -80,6 +99,8 @@ pub struct Ct {
 }
 
 impl Ct {
+    /// `NF_CT_STATE_INVALID_BIT`.
+    pub const INVALID: u32 = 1;
     /// No entry.
     pub const NONE: u32 = u32::MAX;
 
@@ -92,13 +113,10 @@ impl Ct {
     /// `NF_CT_STATE_*` bit of the packet, as `ct state` sees it (`nft_ct_get_eval()`).
     #[inline]
     pub const fn state(&self) -> u32 {
-        const INVALID: u32 = 1;
-        const UNTRACKED: u32 = 1 << 6;
         match self.info {
-            CtInfo::Untracked => UNTRACKED,
-            // IP_CT_ESTABLISHED and its reply form are 0 and 3, the bit is 1 << (info % 3 + 1).
-            info if self.has_entry() || self.template != 0 => 1 << (info as u32 % 3 + 1),
-            _ => INVALID,
+            CtInfo::Untracked => self.info.state_bit(),
+            info if self.has_entry() || self.template != 0 => info.state_bit(),
+            _ => Ct::INVALID,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which registers an operation reads and writes.
 
-use crate::expr::{FIB_PRESENT, FibResult, MetaKey, RtKey};
+use crate::expr::{CtKey, FIB_PRESENT, FibResult, MetaKey, NFPROTO_IPV4, RtKey, SocketKey, XfrmKey};
 use crate::image::{InnerLoad, Load, Op};
 
 /// Registers as bits: bit 0 is slot 0.
@@ -84,7 +84,30 @@ impl Op {
                 let addr = addr.map_or((0, 0), |slot| (slot, if *v6 { 16 } else { 4 }));
                 read_all(&[(*dev, 4), addr])
             }
-            Op::Verdict(_)
+            Op::CtState { dst } | Op::Tunnel { dst, .. } => write(*dst, 4),
+            // What the outside answers may be shorter; what it does not fill is not written.
+            Op::Ct { key, dst, .. } => write(*dst, ct_len(*key)),
+            Op::CtSet { src, len, .. } => read(*src, *len),
+            Op::CtSetZone { src, .. } => read(*src, 2),
+            Op::Nat(nat) => {
+                let address = if nat.family == NFPROTO_IPV4 { 4 } else { 16 };
+                let [first, last] = nat.addr.map_or([(0, 0); 2], |(a, b)| [(a, address), (b, address)]);
+                let [low, high] = nat.port.map_or([(0, 0); 2], |(a, b)| [(a, 2), (b, 2)]);
+                read_all(&[first, last, low, high])
+            }
+            Op::Queue(queue) => read_all(&[queue.sreg.map_or((0, 0), |slot| (slot, 4))]),
+            Op::Tproxy { addr, port, .. } => {
+                read_all(&[addr.map_or((0, 0), |slot| (slot, 16)), port.map_or((0, 0), |slot| (slot, 2))])
+            }
+            Op::Socket { key, dst, .. } => write(*dst, if *key == SocketKey::Cgroupv2 { 8 } else { 4 }),
+            Op::Osf { dst, .. } => write(*dst, 16),
+            Op::Xfrm { key, dst, .. } => {
+                let six = matches!(key, XfrmKey::DaddrIp6 | XfrmKey::SaddrIp6);
+                write(*dst, if six { 16 } else { 4 })
+            }
+            Op::Notrack
+            | Op::Synproxy(_)
+            | Op::Verdict(_)
             | Op::Counter(_)
             | Op::Stateful(_)
             | Op::Log(_)
@@ -109,6 +132,15 @@ fn meta_len(key: MetaKey) -> u8 {
         | MetaKey::BriIifName
         | MetaKey::BriOifName => 16,
         MetaKey::TimeNs | MetaKey::BriIifHwAddr => 8,
+        _ => 4,
+    }
+}
+
+/// Bytes that the outside always answers.
+fn ct_len(key: CtKey) -> u8 {
+    match key {
+        CtKey::SrcIp6 | CtKey::DstIp6 | CtKey::Labels | CtKey::Helper => 16,
+        CtKey::Pkts | CtKey::Bytes | CtKey::AvgPkt => 8,
         _ => 4,
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn byteorder(
             registers.set(dst, second);
             registers.set(dst + 1, first);
         }
-        _ => return call::silent(f, op, registers, fail),
+        _ => return call::any_or_break(f, op, registers, fail),
     }
     Flow::Next
 }

@@ -98,7 +98,7 @@ pub(super) fn cmp(
     fail: Block,
 ) -> Flow {
     if len == 0 || len > 16 {
-        return call::silent(f, op, registers, fail);
+        return call::any_or_break(f, op, registers, fail);
     }
     match cmp {
         CmpOp::Eq => {
@@ -155,7 +155,7 @@ pub(super) fn range(
     fail: Block,
 ) -> Flow {
     if len == 0 || len > 16 {
-        return call::silent(f, op, registers, fail);
+        return call::any_or_break(f, op, registers, fail);
     }
     let within = within(f, src, len, ends, registers);
     if inside {

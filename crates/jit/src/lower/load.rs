@@ -38,7 +38,7 @@ pub(super) fn header(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, 
     let (header, dst, len, offset) = match op {
         // A tag that is held beside the frame is put together with it by the interpreter.
         Op::LoadLink { len, offset, .. } if u32::from(*offset) + u32::from(*len) > ETH_TYPE => {
-            return call::silent(f, op, registers, fail);
+            return call::any_or_break(f, op, registers, fail);
         }
         Op::LoadLink { dst, len, offset } => (Header::Link, dst, len, offset),
         Op::LoadNetwork { dst, len, offset } => (Header::Network, dst, len, offset),
@@ -46,10 +46,10 @@ pub(super) fn header(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Registers, 
             (Header::Transport, dst, len, offset)
         }
         Op::LoadTransport { dst, len, offset } => (Header::WholeTransport, dst, len, offset),
-        _ => return call::silent(f, op, registers, fail),
+        _ => return call::any_or_break(f, op, registers, fail),
     };
     let Some(window) = f.windows.of(header).filter(|_| *len > 0) else {
-        return call::silent(f, op, registers, fail);
+        return call::any_or_break(f, op, registers, fail);
     };
     let (offset, end) = (u32::from(*offset), u32::from(*offset) + u32::from(*len));
     if !f.facts.holds(Known::There(header, end)) {

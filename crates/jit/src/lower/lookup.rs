@@ -20,7 +20,7 @@ pub(super) fn lookup(
     tables: &mut Tables,
 ) -> Flow {
     let Op::Lookup { src, key_len, inverse, load, set } = op else {
-        return call::silent(f, op, registers, fail);
+        return call::any_or_break(f, op, registers, fail);
     };
     let key = Key { src: *src, len: *key_len };
     match load {
@@ -41,9 +41,11 @@ pub(super) fn lookup(
         }
         Load::Nothing | Load::Bytes { .. } | Load::Verdict => {}
     }
-    match load {
-        Load::Verdict => call::answered(f, f.helpers.lookup, op, registers),
-        Load::Nothing | Load::Bytes { .. } => call::frequent(f, f.helpers.lookup, op, registers, fail),
+    let statements = set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
+    if *load == Load::Verdict || statements {
+        call::answered(f, f.helpers.lookup, op, registers)
+    } else {
+        call::or_break(f, f.helpers.lookup, op, registers, fail)
     }
 }
 

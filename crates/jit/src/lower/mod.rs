@@ -40,7 +40,7 @@ pub(crate) fn lower(
             load::header(f, op, registers, fail)
         }
         Op::Meta { key, dst } => meta::get(f, op, *key, *dst, registers, fail),
-        Op::MetaSet { key, src } => meta::set(f, op, *key, *src, registers),
+        Op::MetaSet { key, src } => meta::set(f, op, *key, *src, registers, fail),
         Op::CmpWord { src, equal, mask, data } => {
             compare::word(f, *src, *equal, *mask, *data, registers, fail)
         }
@@ -60,30 +60,43 @@ pub(crate) fn lower(
             bitwise::byteorder(f, op, *src, *dst, *len, *size, registers, fail)
         }
         Op::Lookup { .. } => lookup::lookup(f, op, registers, fail, tables),
-        Op::LookupDynamic { .. } => call::frequent(f, f.helpers.lookup_dynamic, op, registers, fail),
         Op::Counter(state) => stateful::counter(f, state),
-        Op::Stateful(_) => call::frequent(f, f.helpers.stateful, op, registers, fail),
-        // The interpreter's function, which asks nobody.
+        Op::Stateful(stateful) => stateful::run(f, op, stateful, registers, fail),
+        Op::CtState { dst } => meta::ct_state(f, *dst, registers),
+        // Statements of elements may answer in every way.
+        Op::LookupDynamic { .. } => call::answered(f, f.helpers.lookup_dynamic, op, registers),
+        // The interpreter's function: the rule goes on or ends.
         Op::LoadInner { .. }
         | Op::InTunnel(_)
-        | Op::SetUpdate(_)
-        | Op::ObjectMap { .. }
         | Op::Exthdr { .. }
         | Op::NumgenInc { .. }
-        | Op::Jhash { .. }
-        | Op::Symhash { .. } => call::silent(f, op, registers, fail),
-        // The same, and the packet's bytes are changed.
-        Op::PayloadSet { .. } | Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } => {
-            call::changing(f, op, registers)
-        }
-        // The interpreter's function, which asks the outside.
-        Op::Log(_)
         | Op::NumgenRandom { .. }
+        | Op::Jhash { .. }
+        | Op::Symhash { .. }
+        | Op::Log(_)
         | Op::Fib { .. }
         | Op::Rt { .. }
+        | Op::Ct { .. }
+        | Op::CtSet { .. }
+        | Op::Notrack
+        | Op::Socket { .. }
+        | Op::Osf { .. }
+        | Op::Xfrm { .. }
+        | Op::Tunnel { .. } => call::any_or_break(f, op, registers, fail),
+        // The same, and everything else may follow.
+        Op::SetUpdate(_)
+        | Op::ObjectMap { .. }
+        | Op::PayloadSet { .. }
+        | Op::TcpOptionSet { .. }
+        | Op::TcpOptionReset { .. }
         | Op::Reject(_)
         | Op::Dup { .. }
         | Op::Fwd { .. }
-        | Op::Verdict(_) => call::asking(f, op, registers),
+        | Op::CtSetZone { .. }
+        | Op::Nat(_)
+        | Op::Queue(_)
+        | Op::Synproxy(_)
+        | Op::Tproxy { .. }
+        | Op::Verdict(_) => call::any_answered(f, op, registers),
     }
 }
