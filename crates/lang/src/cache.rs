@@ -4,9 +4,9 @@
 //! earlier command adds. Nothing here is authoritative: the ruleset decides what is possible, this only finds types
 //! and gives better messages.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::{Family, Generation, MapData};
 
@@ -175,19 +175,19 @@ pub struct ChainInfo {
 #[derive(Clone, Debug, Default)]
 pub struct TableInfo {
     /// By name.
-    pub chains: HashMap<Arc<str>, ChainInfo>,
+    pub chains: IndexMap<Arc<str>, ChainInfo>,
     /// By name.
-    pub sets: HashMap<Arc<str>, Arc<SetInfo>>,
+    pub sets: IndexMap<Arc<str>, Arc<SetInfo>>,
     /// By type and name.
-    pub objects: HashMap<(ObjectType, Arc<str>), ()>,
+    pub objects: IndexMap<(ObjectType, Arc<str>), ()>,
     /// By name.
-    pub flowtables: HashMap<Arc<str>, ()>,
+    pub flowtables: IndexMap<Arc<str>, ()>,
 }
 
 /// The ruleset as evaluation sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
-    tables: HashMap<(Family, Arc<str>), TableInfo>,
+    tables: IndexMap<(Family, Arc<str>), TableInfo>,
 }
 
 impl Cache {
@@ -234,7 +234,7 @@ impl Cache {
 
     /// Forgets a table.
     pub fn remove_table(&mut self, family: Family, name: &str) {
-        self.tables.remove(&(family, Arc::from(name)));
+        self.tables.shift_remove(&(family, Arc::from(name)));
     }
 
     /// Forgets all tables of a family, or all.

@@ -81,8 +81,9 @@ impl Diagnostic {
         out.push_str(&place_text(self.loc, inputs));
         let _ = writeln!(out, "{name}: {}", self.message);
 
-        let text = &input.text;
-        let line = line_at(text, place.start);
+        // Of a command line nft shows the first line, whichever the place is on.
+        let start = if input.origin == Origin::CommandLine { 0 } else { place.start };
+        let line = line_at(&input.text, start);
         let _ = writeln!(out, "{line}");
         // Tabs before the marks keep them in place.
         let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
@@ -180,8 +181,8 @@ impl Span {
     }
 }
 
-/// The name that a misspelt one is likely to mean. Like nft, the last of the nearest ones, when not more than a third
-/// of the letters differ.
+/// The name that a misspelt one is likely to mean, as nft finds it: the first of the nearest ones, when about a third of the
+/// letters differ at most.
 pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best = None;
     let mut nearest = usize::MAX;
@@ -190,9 +191,9 @@ pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
         if long <= 1 {
             continue;
         }
-        let threshold = if long - short <= 1 { (long / 3).max(1) } else { long.div_ceil(3) };
-        let distance = edit_distance(wrong.as_bytes(), name.as_bytes());
-        if distance <= threshold && distance <= nearest {
+        let threshold = if long - short <= 1 { long.div_ceil(3) } else { (long + 2).div_ceil(3) };
+        let distance = nft_distance(name.as_bytes(), wrong.as_bytes());
+        if distance <= threshold && distance < nearest {
             nearest = distance;
             best = Some(name);
         }
@@ -200,23 +201,34 @@ pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
     best
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two words (Damerau and Levenshtein).
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=b.len()).collect();
-    for (i, &x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, &y) in b.iter().enumerate() {
-            let cost = usize::from(x != y);
-            let mut best = (previous[j + 1] + 1).min(row[j] + 1).min(previous[j] + cost);
-            if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
-                best = best.min(before[j - 1] + cost);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut previous, row);
+/// Insertions, deletions, replacements and swaps of neighbours between two words, as nft counts them (`src/misspell.c`):
+/// the first letters are left out and the ends of the words compared instead, and the last cell of each row of the table is
+/// the first one of the next.
+fn nft_distance(a: &[u8], b: &[u8]) -> usize {
+    let letter = |word: &[u8], at: usize| word.get(at).copied().unwrap_or(0);
+    let width = b.len();
+    let mut cells = vec![0; (a.len() + 1) * (width + 1)];
+    for i in 0..=a.len() {
+        cells[i * width] = i;
     }
-    previous[b.len()]
+    for (j, cell) in cells.iter_mut().enumerate().take(width + 1) {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=width {
+            let cost = usize::from(letter(a, i) != letter(b, j));
+            let at = |i: usize, j: usize| i * width + j;
+            let mut best =
+                (cells[at(i - 1, j)] + 1).min(cells[at(i, j - 1)] + 1).min(cells[at(i - 1, j - 1)] + cost);
+            let swapped =
+                i > 1 && j > 1 && letter(a, i) == letter(b, j - 1) && letter(a, i - 1) == letter(b, j);
+            if swapped {
+                best = best.min(cells[at(i - 2, j - 2)] + cost);
+            }
+            cells[at(i, j)] = best;
+        }
+    }
+    cells[a.len() * width + width]
 }
 
 #[cfg(test)]
@@ -247,7 +259,18 @@ mod tests {
             ("filtre", &["filter", "nat"][..], Some("filter")),
             ("inptu", &["output", "input"], Some("input")),
             ("x", &["y"], None),
-            ("abc", &["xyz"], None),
+            ("xxxx", &["addr", "ports", "names"], None),
+            // nft 1.0.6 with these sets in this order.
+            ("none", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("dyn")),
+            (
+                "nones",
+                &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"],
+                Some("ports"),
+            ),
+            ("mar", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("addr")),
+            ("ma", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("pairs")),
+            ("zz", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], Some("ports")),
+            ("verxxxxx", &["addr", "ports", "pairs", "names", "dyn", "dynm", "marks", "verdicts"], None),
         ] {
             assert_eq!(most_similar(wrong, names.iter().copied()), expected, "{wrong}");
         }

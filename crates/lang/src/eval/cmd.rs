@@ -345,7 +345,7 @@ impl Eval<'_, '_> {
 
     fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {
         let word = if block.map { "map" } else { "set" };
-        let place = target.name.as_ref().map_or(block.loc, |n| n.loc);
+        let place = block.loc;
         let Some(key) = &mut block.key else {
             // Only with a type is a map known as one.
             return error(place, "set definition does not specify key");
@@ -466,17 +466,17 @@ impl Eval<'_, '_> {
         match (object, name) {
             (ObjKind::Chain, _) => {
                 if let Some(chain) = &target.chain {
-                    info.chains.remove(&chain.text);
+                    info.chains.swap_remove(&chain.text);
                 }
             }
             (ObjKind::Set | ObjKind::Map | ObjKind::Meter, Some(name)) => {
-                info.sets.remove(&name);
+                info.sets.swap_remove(&name);
             }
             (ObjKind::Flowtable, Some(name)) => {
-                info.flowtables.remove(&name);
+                info.flowtables.swap_remove(&name);
             }
             (ObjKind::Object(kind), Some(name)) => {
-                info.objects.remove(&(kind, name));
+                info.objects.swap_remove(&(kind, name));
             }
             _ => {}
         }
@@ -504,7 +504,7 @@ impl Eval<'_, '_> {
         let Some(chain) = &target.chain else { return Ok(()) };
         self.check_target(ObjKind::Chain, target)?;
         if let Some(info) = self.ctx.cache.table_mut(self.family, &table)
-            && let Some(found) = info.chains.remove(&chain.text)
+            && let Some(found) = info.chains.swap_remove(&chain.text)
         {
             info.chains.insert(to.text.clone(), found);
         }
@@ -585,9 +585,7 @@ fn not_found<T>(loc: Loc, near: Option<String>) -> Result<T> {
 
 /// A name that could have been meant.
 fn nearest<'n>(wanted: &str, names: impl Iterator<Item = &'n Arc<str>>) -> Option<Arc<str>> {
-    let mut names: Vec<&str> = names.map(|n| &**n).collect();
-    names.sort_unstable();
-    most_similar(wanted, names).map(Arc::from)
+    most_similar(wanted, names.map(|n| &**n)).map(Arc::from)
 }
 
 /// A type by name in a concatenation.

@@ -131,6 +131,8 @@ pub(crate) struct Protocols {
     pub start: (PayloadBase, &'static Proto),
     known: [Option<&'static Proto>; 5],
     places: [Option<Loc>; 5],
+    /// A transport header that nft 1.0.6 does not know (of a tunnel) was told by `meta l4proto`.
+    pub unknown_transport: bool,
     /// Transport headers of a set (`meta l4proto { tcp, udp }`).
     pub transports: Vec<&'static Proto>,
     /// Link headers below the current one (Ethernet below VLAN).
@@ -143,7 +145,14 @@ impl Protocols {
         let start = proto::of_family(family);
         let mut known = [None; 5];
         known[index(start.0)] = Some(start.1);
-        Protocols { start, known, places: [None; 5], transports: Vec::new(), stacked: Vec::new() }
+        Protocols {
+            start,
+            known,
+            places: [None; 5],
+            unknown_transport: false,
+            transports: Vec::new(),
+            stacked: Vec::new(),
+        }
     }
 
     /// The header at a base.

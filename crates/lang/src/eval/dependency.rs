@@ -199,7 +199,8 @@ impl Eval<'_, '_> {
         if payload.base == PayloadBase::Link && self.protocols.stacked.contains(&proto) {
             return Ok(true);
         }
-        if self.protocols.above(payload.base).is_some() {
+        // Only link headers follow one another at their base.
+        if self.protocols.above(payload.base).is_some() || known.base != payload.base {
             return Ok(false);
         }
         if known.number_of(proto).is_none() {
@@ -304,18 +305,23 @@ impl Eval<'_, '_> {
                 let Some(lower) = self.protocols.at(PayloadBase::Link) else {
                     return error(loc, "Cannot find dependency for exthdr");
                 };
-                self.insert_protocol(lower, needed, loc)
+                // nft puts these before everything that the rule says.
+                let before = std::mem::take(&mut self.inserted);
+                self.insert_protocol(lower, needed, loc)?;
+                self.to_head();
+                self.inserted = before;
+                Ok(())
             }
         }
     }
 
     /// Takes note of what an equality says about headers.
-    pub(crate) fn note_protocol(&mut self, left: &Expr, right: &Expr) {
+    pub(crate) fn note_protocol(&mut self, left: &Expr, right: &Expr, loc: Loc) {
         if let ExprKind::Payload(payload) = &left.kind
             && !self.inside
             && let Some(tunnel) = payload.inner
         {
-            return self.within(tunnel, |eval| eval.note_protocol(left, right));
+            return self.within(tunnel, |eval| eval.note_protocol(left, right, loc));
         }
         match &right.kind {
             ExprKind::Set { elements, .. } => {
@@ -327,7 +333,7 @@ impl Eval<'_, '_> {
                         if is_icmp_type(left) {
                             types.push(value as u8);
                         } else {
-                            self.note_value(left, value as u32);
+                            self.note_value(left, value as u32, loc);
                         }
                     }
                 }
@@ -335,17 +341,17 @@ impl Eval<'_, '_> {
                     self.icmp_types_seen = Some(types);
                 }
             }
-            ExprKind::Value(value) => self.note_value(left, *value as u32),
+            ExprKind::Value(value) => self.note_value(left, *value as u32, loc),
             _ => {}
         }
     }
 
-    fn note_value(&mut self, left: &Expr, value: u32) {
+    fn note_value(&mut self, left: &Expr, value: u32, loc: Loc) {
         match &left.kind {
             ExprKind::Payload(payload) => {
                 let (Some(proto), Some(field)) = (payload.proto, payload.field) else { return };
                 if let Some(key) = field.meta {
-                    return self.note_meta(key, value, left.loc);
+                    return self.note_meta(key, value, loc);
                 }
                 if is_icmp_type(left) {
                     self.icmp_type = Some(value as u8);
@@ -362,18 +368,19 @@ impl Eval<'_, '_> {
                 {
                     self.protocols.stacked.push(known);
                 }
-                self.protocols.set(upper.base, upper, left.loc);
+                self.protocols.set(upper.base, upper, loc);
             }
-            ExprKind::Meta { key } => self.note_meta(*key, value, left.loc),
+            ExprKind::Meta { key } => self.note_meta(*key, value, loc),
             ExprKind::Ct { key, .. } => {
                 use penstock_program::expr::CtKey;
-                let lower: &'static Proto = match key {
-                    CtKey::L3Protocol => &link::INET,
-                    CtKey::Protocol => &network::INET_SERVICE,
+                // The number is read as the field of the header below would be, if that is known.
+                let below = match key {
+                    CtKey::L3Protocol => PayloadBase::Link,
+                    CtKey::Protocol => PayloadBase::Network,
                     _ => return,
                 };
-                if let Some(upper) = lower.upper_by_number(value) {
-                    self.protocols.set(upper.base, upper, left.loc);
+                if let Some(upper) = self.protocols.at(below).and_then(|lower| lower.upper_by_number(value)) {
+                    self.protocols.set(upper.base, upper, loc);
                 }
             }
             _ => {}
@@ -400,6 +407,7 @@ impl Eval<'_, '_> {
             MetaKey::L4Proto => {
                 let found = network::INET_SERVICE.upper_by_number(value);
                 self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
+                self.protocols.unknown_transport = found.is_some_and(crate::proto::tunnel::is_tunnel);
             }
             MetaKey::Protocol => {
                 if base != PayloadBase::Link || !matches!(self.family, Family::Netdev | Family::Bridge) {
@@ -407,10 +415,8 @@ impl Eval<'_, '_> {
                 }
                 let found = start.upper_by_number(value);
                 match found {
-                    Some(upper) if upper.base == PayloadBase::Network => {
-                        self.protocols.set(upper.base, upper, loc)
-                    }
-                    Some(_) => {}
+                    // Be it VLAN, that stands where a network header is looked for.
+                    Some(upper) => self.protocols.set(PayloadBase::Network, upper, loc),
                     None => self.protocols.set(PayloadBase::Network, &UNKNOWN, loc),
                 }
             }

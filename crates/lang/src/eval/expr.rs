@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::CtKey;
+use penstock_program::expr::{CtKey, FibResult};
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
 use crate::datatype::{self, DataType, Type};
@@ -227,7 +227,9 @@ impl Eval<'_, '_> {
         if self.expected.max > 0 && value > u128::from(self.expected.max) {
             return error(e.loc, format!("Value {value} exceeds valid range 0-{}", self.expected.max));
         }
-        let max = bitmask(self.expected.len);
+        // Whether a header is there is a byte, and anything that fits into it is taken for an answer.
+        let presence = self.expected.dtype == Some(Type::Base(DataType::Boolean)) && self.expected.len == 1;
+        let max = bitmask(if presence { 8 } else { self.expected.len });
         if value > max {
             return error(e.loc, format!("Value {value} exceeds valid range 0-{max}"));
         }
@@ -349,11 +351,12 @@ impl Eval<'_, '_> {
     fn range(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
         let ExprKind::Range { left, right } = &mut e.kind else { return Ok(()) };
+        let alone = std::mem::take(&mut self.alone);
         self.range_end(left, loc)?;
         self.range_end(right, loc)?;
         if let (Some(from), Some(to)) = (left.value(), right.value())
             && from > to
-            && left.dtype != Type::Base(DataType::TimeHour)
+            && !(alone && [DataType::TimeHour, DataType::TimeDay].map(Type::Base).contains(&left.dtype))
         {
             return error(loc, "Range has zero or negative size");
         }
@@ -443,11 +446,21 @@ impl Eval<'_, '_> {
                 Type::Base(dtype) => *dtype,
                 Type::Concat(_) => return error(part.loc, "concatenation inside a concatenation"),
             };
-            if part.len == 0 {
+            // The names of devices that `fib` finds are plain strings to nft.
+            let variable = match &part.kind {
+                ExprKind::Fib { result: FibResult::OifName, .. } if dtype == DataType::IfName => {
+                    DataType::String
+                }
+                _ => dtype,
+            };
+            if part.len == 0 || variable == DataType::String {
                 return conflict(
                     part.loc,
                     loc,
-                    format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
+                    format!(
+                        "can not use variable sized data types ({}) in concat expressions",
+                        variable.name()
+                    ),
                 );
             }
             constant &= part.constant;
@@ -505,6 +518,9 @@ impl Eval<'_, '_> {
             return Ok(());
         }
         if e.order == order {
+            return Ok(());
+        }
+        if e.base() == Base::String {
             return Ok(());
         }
         if !matches!(e.base(), Base::Integer | Base::Bitmask) {

@@ -69,27 +69,23 @@ impl Eval<'_, '_> {
                 set_type(e, dtype, info.order, len);
             }
             ExprKind::Rt { key } => {
-                // Written without a family it is that of the table or of the rule.
-                if matches!(key, RtKey::Nexthop4 | RtKey::Nexthop6) && e.dtype == Type::default() {
+                // What is written counts for IPv6 only; else it is that of the table or of the rule.
+                let written = e.dtype != Type::default();
+                if written && *key == RtKey::Nexthop6 && self.family == Family::Ip {
+                    return error(loc, "ip6 nexthop will not match");
+                }
+                if *key == RtKey::Nexthop4 || *key == RtKey::Nexthop6 && !written {
                     *key = match network {
                         Some(known) if *known == network::IP => RtKey::Nexthop4,
                         Some(known) if *known == network::IP6 => RtKey::Nexthop6,
-                        _ => {
+                        _ if !written => {
                             return error(
                                 loc,
                                 "cannot determine ip protocol version, use \"ip nexthop\" or \"ip6 nexthop\" instead",
                             );
                         }
+                        _ => *key,
                     };
-                }
-                match (*key, network) {
-                    (RtKey::Nexthop4, Some(known)) if *known == network::IP6 => {
-                        return error(loc, "ip nexthop will not match");
-                    }
-                    (RtKey::Nexthop6, Some(known)) if *known == network::IP => {
-                        return error(loc, "ip6 nexthop will not match");
-                    }
-                    _ => {}
                 }
                 let info = keys::rt(*key);
                 set_type(e, info.dtype, info.order, info.len);
@@ -164,7 +160,9 @@ impl Eval<'_, '_> {
             _ => return Ok(()),
         };
         match known {
-            Some(known) if known != wanted => error(loc, conflicting(known, wanted)),
+            Some(known) if known != wanted && *known != network::ARP => {
+                self.against(loc, PayloadBase::Network, conflicting(known, wanted))
+            }
             _ => {
                 *key = match (*key, *wanted == network::IP) {
                     (CtKey::Src, true) => CtKey::SrcIp,

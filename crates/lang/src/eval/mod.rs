@@ -22,7 +22,7 @@ mod operator;
 mod payload;
 mod relational;
 mod set;
-mod stmt;
+pub(crate) mod stmt;
 pub(crate) mod tunnel;
 
 use std::cell::Cell;
@@ -180,6 +180,8 @@ pub(crate) struct Eval<'c, 'a> {
     /// The ICMP message type that a match before asked for, or the set of them.
     pub icmp_type: Option<u8>,
     pub icmp_types_seen: Option<Vec<u8>>,
+    /// The range at hand is all that a match compares with.
+    pub(crate) alone: bool,
     /// The tunnel that was looked into.
     pub(crate) beyond: Option<tunnel::Beyond>,
     /// The inside of that tunnel is at hand.
@@ -200,6 +202,7 @@ impl<'c, 'a> Eval<'c, 'a> {
             set: None,
             icmp_type: None,
             icmp_types_seen: None,
+            alone: false,
             beyond: None,
             inside: false,
         }

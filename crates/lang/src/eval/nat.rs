@@ -204,46 +204,37 @@ impl Eval<'_, '_> {
     pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {
         let loc = stmt.loc;
         let StmtKind::Tproxy { family, addr, port } = &mut stmt.kind else { return Ok(()) };
-        match self.protocols.at(PayloadBase::Transport) {
-            Some(known)
-                if *known == transport::TCP
-                    || *known == transport::UDP
-                    || *known == crate::eval::context::UNKNOWN => {}
-            _ => {
-                return error(loc, "Transparent proxy support requires transport protocol match");
-            }
-        }
         match self.family {
             Family::Ip | Family::Ip6 => {
-                let own = self.family as u8;
-                match family {
-                    Some(written) if *written != own && *written != 0 => {
-                        return error(loc, "family of the table and of the statement differ");
-                    }
-                    _ => *family = Some(own),
-                }
-            }
-            Family::Inet => {
                 if family.unwrap_or(0) == 0 {
-                    *family = match self.protocols.at(PayloadBase::Network) {
-                        Some(known) if *known == network::IP => Some(2),
-                        Some(known) if *known == network::IP6 => Some(10),
-                        _ => Some(0),
-                    };
-                } else if let Some(known) = self.protocols.at(PayloadBase::Network) {
-                    let wanted = if *family == Some(10) { &network::IP6 } else { &network::IP };
-                    if *known != *wanted {
-                        return error(
-                            loc,
-                            format!("conflicting protocols specified: {} vs. {}", known.name, wanted.name),
-                        );
-                    }
+                    *family = Some(self.family as u8);
                 }
             }
-            _ => return error(loc, "tproxy is only supported for IPv4/IPv6/INET"),
+            Family::Inet => {}
+            Family::Arp | Family::Bridge | Family::Netdev => {
+                return error(loc, "tproxy is only supported for IPv4/IPv6/INET");
+            }
+        }
+        if self.protocols.at(PayloadBase::Transport).is_none() {
+            return error(loc, "Transparent proxy support requires transport protocol match");
+        }
+        let written = family.unwrap_or(0);
+        *family = Some(written);
+        if let Some(known) = self.protocols.at(PayloadBase::Network)
+            && (*known == network::IP && written != 2 || *known == network::IP6 && written != 10)
+        {
+            let name = match written {
+                2 => "ip",
+                10 => "ip6",
+                _ => "unknown",
+            };
+            let message = format!(
+                "conflicting protocols specified: {} vs. {name}. You must specify ip or ip6 family in tproxy statement",
+                known.name
+            );
+            return self.against(loc, PayloadBase::Network, message);
         }
         if let Some(addr) = addr {
-            let written = family.unwrap_or(0);
             if written == 0 {
                 return error(loc, "ip or ip6 must be specified with address for inet tables.");
             }

@@ -8,6 +8,7 @@ use crate::eval::dependency::conflicting;
 use crate::eval::expr::{bitmask, constant};
 use crate::eval::tunnel::is_meta;
 use crate::eval::{Eval, Result, error};
+use crate::proto::tunnel::is_tunnel;
 use crate::proto::{network, transport};
 use crate::source::Loc;
 
@@ -60,7 +61,14 @@ impl Eval<'_, '_> {
     fn header(&mut self, payload: &mut Payload, loc: Loc) -> Result {
         let Some(proto) = payload.proto else { return Ok(()) };
         let base = payload.base;
+        // nft 1.0.6 has no headers of tunnels: a protocol field that says one says nothing, `meta l4proto` something unknown.
         let known = match self.protocols.at(base) {
+            Some(known) if is_tunnel(known) && known != proto => {
+                self.protocols.unknown_transport.then_some(&crate::eval::context::UNKNOWN)
+            }
+            known => known,
+        };
+        let known = match known {
             None => {
                 let depended = if proto.base == PayloadBase::Link && *proto == crate::proto::link::VLAN {
                     &crate::proto::link::ETHER
@@ -88,6 +96,7 @@ impl Eval<'_, '_> {
                 }
                 return match self.protocols.at(base) {
                     Some(now) if now == proto => Ok(()),
+                    Some(now) if is_tunnel(now) => error(loc, conflicting(known, proto)),
                     Some(now) => error(loc, conflicting(now, proto)),
                     None => Ok(()),
                 };

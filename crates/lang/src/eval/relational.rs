@@ -2,7 +2,7 @@
 
 use penstock_program::expr::{CtKey, MetaKey};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp, SymbolKind, UnaryOp};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
 use crate::eval::context::Base;
@@ -48,6 +48,7 @@ impl Eval<'_, '_> {
             return error(left.loc, "No symbol type information");
         }
         self.expr(left)?;
+        self.alone = matches!(right.kind, ExprKind::Range { .. });
         self.expr(right)?;
         let symbol = op.symbol();
         if !right.constant {
@@ -83,7 +84,7 @@ impl Eval<'_, '_> {
             return conflict(right.loc, left.loc, "Cannot be used with right hand side constant value");
         }
         match *op {
-            RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => self.equality(op, left, right)?,
+            RelOp::Implicit | RelOp::Eq | RelOp::Neq | RelOp::Neg => self.equality(op, left, right, loc)?,
             RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte => {
                 if let ExprKind::Concat(_) = left.kind {
                     return conflict(
@@ -115,9 +116,9 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    fn equality(&mut self, op: &mut RelOp, left: &mut Expr, right: &mut Expr) -> Result {
+    fn equality(&mut self, op: &mut RelOp, left: &mut Expr, right: &mut Expr, loc: Loc) -> Result {
         if matches!(*op, RelOp::Implicit | RelOp::Eq) {
-            self.note_protocol(left, right);
+            self.note_protocol(left, right, loc);
         }
         if *op == RelOp::Neg && matches!(left.kind, ExprKind::Binop { .. }) {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
@@ -191,7 +192,7 @@ impl Eval<'_, '_> {
             ExprKind::Concat(parts) => {
                 for part in parts {
                     if matches!(part.base(), Base::Integer | Base::Bitmask) {
-                        self.convert(part, ByteOrder::Big)?;
+                        self.convert_part(part);
                     }
                 }
                 Ok(())
@@ -199,6 +200,20 @@ impl Eval<'_, '_> {
             _ if string => Ok(()),
             _ => self.convert(left, ByteOrder::Big),
         }
+    }
+
+    /// A field of a concatenation gets its bytes turned even where there is but one: nft does not look at the length here.
+    fn convert_part(&mut self, part: &mut Expr) {
+        if part.order == ByteOrder::Big {
+            return;
+        }
+        if part.constant {
+            crate::eval::expr::set_order(part, ByteOrder::Big);
+            return;
+        }
+        let (loc, dtype, len) = (part.loc, part.dtype.clone(), part.len);
+        let expr = Box::new(part.take());
+        *part = Expr::typed(ExprKind::Unary { op: UnaryOp::Hton, expr }, loc, dtype, ByteOrder::Big, len);
     }
 
     /// `flags a,b / a,b,c`: the bits of the mask are compared with the value.

@@ -411,9 +411,7 @@ impl Eval<'_, '_> {
         let Some(info) = self.ctx.cache.table(self.family, table) else {
             return error(loc, "No such file or directory");
         };
-        let mut names: Vec<&str> = info.sets.keys().map(|n| &**n).collect();
-        names.sort_unstable();
-        match most_similar(name, names) {
+        match most_similar(name, info.sets.keys().map(|n| &**n)) {
             Some(near) => {
                 let word = info.sets.get(near).map_or("set", |s| s.word());
                 let family = crate::eval::cmd::family_name(self.family);

@@ -113,7 +113,8 @@ impl Eval<'_, '_> {
             StmtKind::Reject(reject) => self.reject(reject, loc),
             StmtKind::Nat(nat) => self.nat(nat, loc),
             StmtKind::Tproxy { .. } => self.tproxy(stmt),
-            StmtKind::Synproxy { .. } => self.synproxy(loc),
+            // Which families have it is left to the kernel.
+            StmtKind::Synproxy { .. } => Ok(()),
             StmtKind::Queue { expr, fanout, .. } => {
                 let Some(expr) = expr else { return Ok(()) };
                 self.arg(expr, loc, Expected::new(Type::Base(DataType::Integer), ByteOrder::Host, 16))?;
@@ -428,13 +429,6 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    fn synproxy(&mut self, loc: Loc) -> Result {
-        if !matches!(self.family, Family::Ip | Family::Ip6 | Family::Inet) {
-            return error(loc, "synproxy is only available in ip, ip6 and inet families");
-        }
-        Ok(())
-    }
-
     fn reject(&mut self, reject: &mut Reject, loc: Loc) -> Result {
         if self.family == Family::Arp {
             return error(loc, "cannot use reject with arp");
@@ -471,7 +465,7 @@ impl Eval<'_, '_> {
                     None => {
                         // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
                         self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
-                        self.at_head.append(&mut self.inserted);
+                        self.to_head();
                     }
                 }
                 Ok(())
@@ -499,7 +493,7 @@ impl Eval<'_, '_> {
                     (_, Some(_)) => Ok(()),
                     (_, None) => {
                         self.payload_dependency(wanted, PayloadBase::Network, loc)?;
-                        self.at_head.append(&mut self.inserted);
+                        self.to_head();
                         Ok(())
                     }
                 }
@@ -514,6 +508,13 @@ impl Eval<'_, '_> {
             Some(other) => conflict(loc, other, message),
             None => error(loc, message),
         }
+    }
+
+    /// What was inserted for the statement goes before everything that the rule says.
+    pub(crate) fn to_head(&mut self) {
+        let later = std::mem::take(&mut self.at_head);
+        self.at_head = std::mem::take(&mut self.inserted);
+        self.at_head.extend(later);
     }
 
     /// Port unreachable of the family that the packet is known to have.
@@ -535,9 +536,10 @@ impl Eval<'_, '_> {
 }
 
 /// The word that messages about a whole statement point at.
-fn keyword(stmt: &Stmt) -> Loc {
+pub(crate) fn keyword(stmt: &Stmt) -> Loc {
     let len = match &stmt.kind {
         StmtKind::Log(_) => 3,
+        StmtKind::Synproxy { .. } => 8,
         StmtKind::Reject(_) => 6,
         StmtKind::Nat(nat) => match nat.kind {
             NatKind::Nat(_) => 4,

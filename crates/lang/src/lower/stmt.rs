@@ -15,6 +15,7 @@ use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::{Stmt, StmtKind};
 use crate::datatype::{DataType, Type};
+use crate::eval::stmt::keyword;
 use crate::lower::expr::{bytes_of, verdict};
 use crate::lower::{Lowered, Places, Program, register};
 use crate::proto::{Proto, Template, transport};
@@ -355,14 +356,14 @@ fn blamed(stmt: &Stmt) -> Loc {
     match &stmt.kind {
         StmtKind::ObjRef { expr, .. } => match &expr.kind {
             ExprKind::String(_) => expr.loc,
-            _ => stmt.loc,
+            _ => keyword(stmt),
         },
         StmtKind::Verdict(e) => match &e.kind {
             ExprKind::Verdict(
                 crate::ast::expr::VerdictExpr::Jump(chain) | crate::ast::expr::VerdictExpr::Goto(chain),
             ) => chain.loc,
-            _ => stmt.loc,
+            _ => keyword(stmt),
         },
-        _ => stmt.loc,
+        _ => keyword(stmt),
     }
 }

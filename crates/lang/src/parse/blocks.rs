@@ -45,7 +45,9 @@ impl Parser<'_> {
                 let map = self.at("map");
                 self.take();
                 let name = self.identifier()?;
-                let set = self.set_block(map, start)?;
+                let mut set = self.set_block(map)?;
+                // In a table's block the name stands for the set.
+                set.loc = name.loc;
                 table.sets.push((name, set));
             }
             "flowtable" => {

@@ -61,16 +61,15 @@ impl Parser<'_> {
         let start = self.here();
         let (kind, target) = self.command()?;
         let mut loc = self.since(start);
-        let result = match self.tok() {
+        match self.tok() {
             // What ends a command counts to its place.
             Tok::Newline | Tok::Semicolon | Tok::Eof => {
                 loc = loc.to(self.take().loc);
+                cmds.push(Cmd { kind, target, loc });
                 Ok(())
             }
             _ => self.unexpected(&END),
-        };
-        cmds.push(Cmd { kind, target, loc });
-        result
+        }
     }
 
     fn command(&mut self) -> Parsed<(CmdKind, Target)> {
@@ -333,9 +332,9 @@ impl Parser<'_> {
             }
             "set" | "map" => {
                 let map = self.at("map");
-                let start = self.take().loc;
+                self.take();
                 let target = self.named()?;
-                let block = self.set_block(map, start)?;
+                let block = self.set_block(map)?;
                 (New::Set(block), target)
             }
             "element" => {

@@ -3,6 +3,8 @@
 //! The grammar has three flavours of expression. A left side ([`Side::Left`]) may be made of header fields, meta
 //! keys and the like; a right side of constants only; the argument of a statement of both.
 
+use penstock_program::expr::MetaKey;
+
 use super::sets::Maps;
 use super::{Parsed, Parser};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp, SetExprFlags, SymbolKind, VerdictExpr};
@@ -103,6 +105,11 @@ impl Parser<'_> {
                 if self.argument_is_symbol() {
                     return self.constant();
                 }
+                self.no_match_only_words()?;
+                if self.at("ipsec") {
+                    let loc = self.take().loc;
+                    return Ok(Expr::new(ExprKind::Meta { key: MetaKey::SecPath }, loc));
+                }
                 match self.boolean() {
                     Some(expr) => Ok(expr),
                     None => self.primary(),
@@ -121,7 +128,25 @@ impl Parser<'_> {
         }
         let header = crate::proto::find(self.word());
         let second = self.second_word();
+        if header.is_some_and(|h| h.name == "arp") && matches!(second, "saddr" | "daddr") {
+            return false;
+        }
         second != "option" && header.is_none_or(|h| h.template(second).is_none())
+    }
+
+    /// nft's grammar has extension headers, `fib` and `ipsec in` in matches only.
+    fn no_match_only_words(&mut self) -> Parsed<()> {
+        match self.word() {
+            "exthdr" | "hbh" | "rt0" | "rt2" | "srh" | "frag" | "dst" | "mh" | "fib" => self.unexpected(&[]),
+            "rt" => {
+                if super::primary::is_route_key(self.second_word()) {
+                    return Ok(());
+                }
+                self.take();
+                self.unexpected(&[])
+            }
+            _ => Ok(()),
+        }
     }
 
     fn boolean(&mut self) -> Option<Expr> {
@@ -407,6 +432,9 @@ impl Parser<'_> {
         self.need_tok(Tok::Slash)?;
         let mask_start = self.here();
         let first = self.basic(Side::Right)?;
+        if self.tok() != Tok::Comma {
+            return self.unexpected(&["comma"]);
+        }
         let mask = self.list_more(first, mask_start, Side::Right)?;
         let op = if op == RelOp::Implicit { RelOp::Eq } else { op };
         let kind =

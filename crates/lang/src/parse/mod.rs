@@ -125,9 +125,11 @@ pub fn read(
         frames,
         ahead: [None, None],
         last,
+        last_but_one: last,
         depth: 0,
         errors: 0,
         keywords: &[],
+        in_target: false,
         in_table: false,
         mode,
         variables: 0,
@@ -151,10 +153,14 @@ struct Parser<'a> {
     ahead: [Option<Token>; 2],
     /// Place of the token taken last.
     last: Loc,
+    /// Place of the token taken before that.
+    last_but_one: Loc,
     depth: u32,
     errors: usize,
     /// Words that are keywords in the statement being read, for messages only.
     keywords: &'static [&'static str],
+    /// Where a statement sends packets is being read: its keywords are no symbols there.
+    in_target: bool,
     /// The next block stands in a table's, so that a separator follows it.
     in_table: bool,
     mode: Mode,
@@ -207,6 +213,7 @@ impl Parser<'_> {
     fn take(&mut self) -> Token {
         let token = self.peek();
         self.ahead = [self.ahead[1].take(), None];
+        self.last_but_one = self.last;
         self.last = token.loc;
         token
     }
@@ -310,6 +317,8 @@ impl Parser<'_> {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
                 match self.keywords.iter().find(|k| **k == word) {
+                    // nft's word for the option is that of `synproxy`.
+                    Some(&"maxseg") => "mss",
                     Some(_) => word,
                     None if words::is_reserved(word) => word,
                     None => "string",
@@ -555,7 +564,10 @@ impl Parser<'_> {
 
     fn is_string(&self, token: Token) -> bool {
         match token.tok {
-            Tok::Word => !words::is_reserved(self.inputs.slice(token.loc)),
+            Tok::Word => {
+                let word = self.inputs.slice(token.loc);
+                !words::is_reserved(word) && !(self.in_target && self.keywords.contains(&word))
+            }
             Tok::Str | Tok::Quoted | Tok::AsteriskString => true,
             _ => false,
         }

@@ -13,6 +13,14 @@ const PERSISTENT: u32 = 1 << 3;
 const FULLY_RANDOM: u32 = 1 << 4;
 
 impl Parser<'_> {
+    /// An argument among which the keywords of the statement are still keywords.
+    pub(super) fn target(&mut self) -> Parsed<Expr> {
+        self.in_target = true;
+        let argument = self.argument();
+        self.in_target = false;
+        argument
+    }
+
     /// `ip` or `ip6` before one of `next`.
     fn family_before(&mut self, next: &[&str]) -> u8 {
         let second = self.second_word();
@@ -93,10 +101,10 @@ impl Parser<'_> {
             self.eat("to");
         }
         if self.tok() != Tok::Colon {
-            nat.addr = Some(self.argument()?);
+            nat.addr = Some(self.target()?);
         }
         if self.eat_tok(Tok::Colon) {
-            nat.port = Some(self.argument()?);
+            nat.port = Some(self.target()?);
         }
         nat.flags = self.nat_flags()?;
         Ok(StmtKind::Nat(nat))
@@ -120,7 +128,7 @@ impl Parser<'_> {
             if !colon && kind == NatKind::Masquerade {
                 return self.unexpected(&["colon"]);
             }
-            nat.port = Some(self.argument()?);
+            nat.port = Some(self.target()?);
         }
         nat.flags = self.nat_flags()?;
         Ok(StmtKind::Nat(nat))
@@ -130,16 +138,16 @@ impl Parser<'_> {
         self.take();
         let family = Some(self.address_family()).filter(|&f| f != 0);
         self.need_to(family.is_some())?;
-        let addr = if self.tok() == Tok::Colon { None } else { Some(self.argument()?) };
-        let port = if self.eat_tok(Tok::Colon) { Some(self.argument()?) } else { None };
+        let addr = if self.tok() == Tok::Colon { None } else { Some(self.target()?) };
+        let port = if self.eat_tok(Tok::Colon) { Some(self.target()?) } else { None };
         Ok(StmtKind::Tproxy { family, addr, port })
     }
 
     pub(super) fn dup(&mut self) -> Parsed<StmtKind> {
         self.take();
         self.need("to")?;
-        let to = Some(self.argument()?);
-        let dev = if self.eat("device") { Some(self.argument()?) } else { None };
+        let to = Some(self.target()?);
+        let dev = if self.eat("device") { Some(self.target()?) } else { None };
         Ok(StmtKind::Dup { to, dev })
     }
 
@@ -147,12 +155,12 @@ impl Parser<'_> {
         self.take();
         let nfproto = self.address_family();
         self.need_to(nfproto != 0)?;
-        let first = self.argument()?;
+        let first = self.target()?;
         if nfproto == 0 {
             return Ok(StmtKind::Fwd { dev: first, addr: None, nfproto });
         }
         self.need("device")?;
-        let dev = self.argument()?;
+        let dev = self.target()?;
         Ok(StmtKind::Fwd { dev, addr: Some(first), nfproto })
     }
 
@@ -178,8 +186,9 @@ impl Parser<'_> {
         loop {
             match self.word() {
                 "num" => {
-                    self.take();
-                    expr = Some(self.queue_numbers()?);
+                    let start = self.take().loc;
+                    let numbers = self.queue_numbers()?;
+                    expr = Some(Expr { loc: self.since(start), ..numbers });
                 }
                 "bypass" | "fanout" => self.queue_flags(&mut bypass, &mut fanout)?,
                 _ => return Ok(StmtKind::Queue { expr, bypass, fanout }),

@@ -32,6 +32,11 @@ fn bare_meta_key(name: &str) -> Option<MetaKey> {
     }
 }
 
+/// What `rt` asks of the route rather than of a routing header.
+pub(super) fn is_route_key(word: &str) -> bool {
+    matches!(word, "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6")
+}
+
 impl Parser<'_> {
     /// An operand of a left side.
     pub(super) fn primary(&mut self) -> Parsed<Expr> {
@@ -41,7 +46,7 @@ impl Parser<'_> {
             _ => return self.symbol_or_number(),
         }
         let start = self.here();
-        let route = matches!(self.second_word(), "classid" | "nexthop" | "mtu" | "ipsec" | "ip" | "ip6");
+        let route = is_route_key(self.second_word());
         let transform = matches!(self.second_word(), "in" | "out");
         match self.word() {
             "meta" => {

@@ -21,8 +21,9 @@ pub(super) enum Maps {
 
 impl Parser<'_> {
     /// `{ type …; flags …; elements = { … } }`
-    pub(super) fn set_block(&mut self, map: bool, start: Loc) -> Parsed<SetBlock> {
-        let mut set = SetBlock { map, loc: start, ..SetBlock::default() };
+    pub(super) fn set_block(&mut self, map: bool) -> Parsed<SetBlock> {
+        let braces = self.here();
+        let mut set = SetBlock { map, ..SetBlock::default() };
         if self.tok() != Tok::LeftBrace {
             return self.unexpected(&["'{'"]);
         }
@@ -32,7 +33,8 @@ impl Parser<'_> {
             p.set_item(&mut set)?;
             if ended { Ok(()) } else { p.separator() }
         })?;
-        set.loc = self.since(start);
+        // nft's place of a block begins with its brace and ends with what stands in it.
+        set.loc = braces.to(self.last_but_one);
         Ok(set)
     }
 
@@ -40,15 +42,20 @@ impl Parser<'_> {
         match self.word() {
             "type" => {
                 self.take();
-                set.key = Some(self.type_names()?);
-                set.key_typeof = false;
+                let key = self.type_names()?;
                 if set.map {
                     if self.tok() != Tok::Colon {
                         return self.unexpected(&["colon", "."]);
                     }
                     self.take();
                     set.data = Some(self.map_data(false)?);
-                } else if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
+                }
+                set.key = Some(key);
+                set.key_typeof = false;
+                if set.map {
+                    return Ok(());
+                }
+                if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
                     return self.unexpected(&["newline", "semicolon", "."]);
                 }
             }
@@ -322,6 +329,9 @@ impl Parser<'_> {
     pub(super) fn element(&mut self, maps: Maps) -> Parsed<Expr> {
         let start = self.here();
         if self.tok() == Tok::LeftBrace {
+            if maps == Maps::Verdicts {
+                return self.unexpected(&[]);
+            }
             return self.set_expr(maps);
         }
         let key = if self.tok() == Tok::Asterisk {

@@ -260,7 +260,7 @@ impl Parser<'_> {
 
     fn object_ref(&mut self, kind: ObjectType) -> Parsed<StmtKind> {
         self.need("name")?;
-        Ok(StmtKind::ObjRef { kind, expr: self.argument()? })
+        Ok(StmtKind::ObjRef { kind, expr: self.target()? })
     }
 
     fn counter(&mut self) -> Parsed<StmtKind> {
