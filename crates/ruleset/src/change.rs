@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{Expr, ObjectType};
-use penstock_sets::{Description, Element};
+use penstock_sets::{Description, Element, ElementList};
 
 use crate::model::*;
 
@@ -106,7 +106,7 @@ pub enum Change {
         table: Arc<str>,
         set: Arc<str>,
         mode: Mode,
-        elements: Vec<Element<ElementValue>>,
+        elements: ElementList<ElementValue>,
     },
     /// No elements: all of them (flush).
     DeleteElements {

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use penstock_program::dynamic::{DynamicSet, NewElement};
 use penstock_program::{Data, State};
-use penstock_sets::{Backend, Element, InsertError};
+use penstock_sets::{Backend, Element, ElementRef, InsertError};
 
-use crate::model::{ElementData, ElementValue, MapData, Set};
+use crate::model::{ElementData, ElementExtras, ElementValue, MapData, Set};
 
 /// Size of a set that rules change and that has none (`nft_dynset_init()`).
 const DYNAMIC_SIZE: u32 = 0xffff;
@@ -110,13 +110,14 @@ impl Set {
         for element in set.current(0) {
             let state =
                 |statement| Arc::new(State::InSet { set: set.clone(), slot: element.slot, statement });
-            let value = ElementValue {
-                data: self.data.map(|_| ElementData::Value(Data::new(&element.data))),
+            let extras = ElementExtras {
                 states: (0..element.exprs.len()).map(state).collect(),
                 exprs: element.exprs,
                 timeout: (element.timeout != self.timeout).then_some(element.timeout),
                 userdata: element.userdata,
             };
+            let data = self.data.map(|_| ElementData::Value(Data::new(&element.data)));
+            let value = ElementValue::new(data, extras);
             let element = Element { key: element.key, key_end: None, value, expires_at: element.expires_at };
             // What came twice while it was copied is there once.
             let _ = elements.insert(element, 0);
@@ -144,7 +145,7 @@ impl Set {
         let edits = elements
             .iter_unordered()
             // There is a place for each.
-            .filter_map(|e| Some(Edit::Insert(e.clone(), Place::reserve(&set, e, 0, 0)?)))
+            .filter_map(|e| Some(Edit::Insert(e.to_element(), Place::reserve(&set, e, 0, 0)?)))
             .collect();
         set.set_size(size);
         let elements = elements.clone();
@@ -167,18 +168,18 @@ impl Set {
         }
     }
 
-    /// [`penstock_sets::Set::insert`].
+    /// [`penstock_sets::Set::try_insert`].
     pub(crate) fn insert_element(
         &mut self,
         element: Element<ElementValue>,
         now: u64,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), (InsertError, Element<ElementValue>)> {
         let Stage { elements, notes } = self.stage();
-        let Some(notes) = notes else { return elements.insert(element, now) };
-        elements.insert(element.clone(), now)?;
-        let Some(place) = Place::reserve(notes.set, &element, *notes.removed, now) else {
+        let Some(notes) = notes else { return elements.try_insert(element, now) };
+        elements.try_insert(element.clone(), now)?;
+        let Some(place) = Place::reserve(notes.set, element.view(), *notes.removed, now) else {
             elements.remove(&element.key, None, now);
-            return Err(InsertError::Full);
+            return Err((InsertError::Full, element));
         };
         notes.edits.push(Edit::Insert(element, place));
         Ok(())
@@ -224,11 +225,23 @@ impl Set {
     ) {
         let Stage { elements, notes } = self.stage();
         let modified = elements.modify(key, key_end, now, |value, expires| {
-            value.timeout = timeout;
+            value.change_extras(|extras| extras.timeout = timeout);
             *expires = expires_at;
         });
         if let Some(notes) = notes.filter(|_| modified) {
             notes.edits.push(Edit::Modify { key: key.into(), timeout, expires_at });
+        }
+    }
+
+    /// Whether it is known to be empty, and its elements are the generation's.
+    pub(crate) fn is_plainly_empty(&self) -> bool {
+        matches!(&self.content, Content::Fixed(elements) if elements.is_empty())
+    }
+
+    /// Makes room for so many more elements.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        if let Content::Fixed(elements) = &mut self.content {
+            elements.reserve(more);
         }
     }
 
@@ -318,10 +331,10 @@ impl Set {
                     let new = NewElement {
                         key: &element.key,
                         data,
-                        timeout: value.timeout.unwrap_or(self.timeout),
+                        timeout: value.timeout().unwrap_or(self.timeout),
                         expires_at: element.expires_at,
                         exprs: &exprs,
-                        userdata: value.userdata.as_ref(),
+                        userdata: value.userdata(),
                     };
                     set.insert_reserved(&new, now);
                 }
@@ -368,7 +381,7 @@ impl Place {
     /// A place for an element, `beyond` so many more than the size allows; the catch-all needs none.
     fn reserve(
         set: &Arc<DynamicSet>,
-        element: &Element<ElementValue>,
+        element: ElementRef<'_, ElementValue>,
         beyond: u32,
         now: u64,
     ) -> Option<Arc<Place>> {

@@ -311,7 +311,7 @@ impl Resolver<'_> {
                 return Err(LinkReason::Malformed("an object in a map of values"));
             }
         };
-        let statements = statements(&value.exprs, &value.states)?;
+        let statements = statements(value.exprs(), value.states())?;
         Ok(LinkedValue { data, statements })
     }
 }

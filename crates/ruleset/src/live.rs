@@ -55,12 +55,12 @@ impl Rule {
 impl ElementValue {
     /// The element's statements with their values at time `now` (ns).
     pub fn snapshot(&self, now: u64) -> Vec<Expr> {
-        snapshot(&self.exprs, &self.states, now)
+        snapshot(self.exprs(), self.states(), now)
     }
 
     /// As [`ElementValue::snapshot`], and sets them to zero.
     pub fn reset(&self, now: u64) -> Vec<Expr> {
-        reset(&self.exprs, &self.states, now)
+        reset(self.exprs(), self.states(), now)
     }
 }
 

@@ -140,11 +140,18 @@ pub enum MapData {
     Object(ObjectType),
 }
 
-/// Value of an element.
+/// Value of an element. Sets have millions of elements, and few of these have more than a key and data: so what else they
+/// may have costs only those that have it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ElementValue {
     /// Data of a map's element.
     pub data: Option<ElementData>,
+    extras: Option<Box<ElementExtras>>,
+}
+
+/// What stands beside key and data of few elements.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct ElementExtras {
     /// Stateful expressions of the element, and their live state.
     pub exprs: Vec<Expr>,
     /// As in [`Rule::states`].
@@ -153,6 +160,48 @@ pub struct ElementValue {
     pub timeout: Option<u64>,
     /// The language's: comments.
     pub userdata: Option<UserData>,
+}
+
+impl From<ElementData> for ElementValue {
+    fn from(data: ElementData) -> Self {
+        ElementValue { data: Some(data), extras: None }
+    }
+}
+
+impl ElementValue {
+    /// With this data and these extras.
+    pub fn new(data: Option<ElementData>, extras: ElementExtras) -> Self {
+        let mut value = ElementValue { data, extras: None };
+        value.change_extras(|e| *e = extras);
+        value
+    }
+
+    /// [`ElementExtras::exprs`]
+    pub fn exprs(&self) -> &[Expr] {
+        self.extras.as_ref().map_or(&[], |e| &e.exprs)
+    }
+
+    /// [`ElementExtras::states`]
+    pub fn states(&self) -> &[Arc<penstock_program::State>] {
+        self.extras.as_ref().map_or(&[], |e| &e.states)
+    }
+
+    /// [`ElementExtras::timeout`]
+    pub fn timeout(&self) -> Option<u64> {
+        self.extras.as_ref().and_then(|e| e.timeout)
+    }
+
+    /// [`ElementExtras::userdata`]
+    pub fn userdata(&self) -> Option<&UserData> {
+        self.extras.as_ref().and_then(|e| e.userdata.as_ref())
+    }
+
+    /// Changes what stands beside the data.
+    pub fn change_extras(&mut self, change: impl FnOnce(&mut ElementExtras)) {
+        let mut extras = self.extras.take().unwrap_or_default();
+        change(&mut extras);
+        self.extras = (*extras != ElementExtras::default()).then_some(extras);
+    }
 }
 
 /// Data of a map's element.

@@ -87,7 +87,7 @@ fn listed(ruleset: &Ruleset, now: u64) -> BTreeMap<u32, (Option<u64>, Option<u64
             [Expr::Counter(c)] => c.packets,
             other => panic!("one counter, not {other:?}"),
         };
-        (key, (e.value.timeout, e.expires_at, packets))
+        (key, (e.value.timeout(), e.expires_at, packets))
     });
     values.collect()
 }
@@ -158,8 +158,10 @@ fn a_batch_that_comes_to_nothing_leaves_all_as_it_was() {
 #[test]
 fn elements_of_before_the_first_rule_that_changes_the_set_stay_with_all_that_is_theirs() {
     let mut commented = key(1);
-    commented.value.userdata = Some(Arc::from(*b"why"));
-    commented.value.exprs = vec![Expr::Counter(Counter { packets: 5, bytes: 50 })];
+    commented.value.change_extras(|extras| {
+        extras.userdata = Some(Arc::from(*b"why"));
+        extras.exprs = vec![Expr::Counter(Counter { packets: 5, bytes: 50 })];
+    });
     let catch_all = Element { key: Box::default(), ..key(0) };
     let mut ruleset = setup(2, vec![add_elements("s", vec![commented, catch_all])]);
     let linked = Linked::new(&ruleset.generation()).unwrap();
@@ -167,8 +169,8 @@ fn elements_of_before_the_first_rule_that_changes_the_set_stay_with_all_that_is_
     let shown = |ruleset: &Ruleset| -> Vec<_> {
         let set = the_set(ruleset);
         let all = set.elements();
-        let of = |e: &Element<ElementValue>| {
-            (e.key.to_vec(), e.value.userdata.clone(), e.value.snapshot(MS)[0].to_string())
+        let of = |e: penstock_sets::ElementRef<'_, ElementValue>| {
+            (e.key.to_vec(), e.value.userdata().cloned(), e.value.snapshot(MS)[0].to_string())
         };
         all.iter().map(of).collect()
     };

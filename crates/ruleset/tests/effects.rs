@@ -248,7 +248,7 @@ fn timeouts_come_from_the_set_or_the_element() {
     timed.timeout = 10_000;
     let mut ruleset = made_of(vec![table(IP), add_set(timed)]);
     let own = |n, timeout| Element {
-        value: ElementValue { timeout: Some(timeout), ..ElementValue::default() },
+        value: ElementValue::new(None, ElementExtras { timeout: Some(timeout), ..Default::default() }),
         ..key(n)
     };
     let at = |ruleset: &mut Ruleset, now, change| {
@@ -260,7 +260,7 @@ fn timeouts_come_from_the_set_or_the_element() {
     at(&mut ruleset, SECOND, add_elements("s", first)).unwrap();
     let listed = |ruleset: &Ruleset| -> Vec<_> {
         let t = table_of(ruleset);
-        t.sets[0].elements().iter().map(|e| (e.key[3], e.value.timeout, e.expires_at)).collect()
+        t.sets[0].elements().iter().map(|e| (e.key[3], e.value.timeout(), e.expires_at)).collect()
     };
     let eleven = Some(11 * SECOND);
     assert_eq!(
@@ -282,7 +282,7 @@ fn each_element_gets_its_own_copy_of_the_sets_statements() {
     let with_counter = NewSet { exprs: vec![counter()], ..new_set("s") };
     let ruleset = made_of(vec![table(IP), add_set(with_counter), add_elements("s", vec![key(1), key(2)])]);
     let t = table_of(&ruleset);
-    let states: Vec<_> = t.sets[0].elements().iter().map(|e| e.value.states.clone()).collect();
+    let states: Vec<_> = t.sets[0].elements().iter().map(|e| e.value.states().to_vec()).collect();
     assert!(states.iter().all(|s| s.len() == 1) && states[0] != states[1]);
 }
 

@@ -223,11 +223,11 @@ fn elements(set: &Set) -> String {
         let key = match &e.key_end {
             Some(end) if *end != e.key => match e.key[3] ^ end[3] {
                 // A range that is a prefix is listed as one.
-                1 if e.key[3] % 2 == 0 => format!("{}/31", address(&e.key)),
-                3 if e.key[3] % 4 == 0 => format!("{}/30", address(&e.key)),
-                _ => format!("{}-{}", address(&e.key), address(end)),
+                1 if e.key[3] % 2 == 0 => format!("{}/31", address(e.key)),
+                3 if e.key[3] % 4 == 0 => format!("{}/30", address(e.key)),
+                _ => format!("{}-{}", address(e.key), address(end)),
             },
-            _ => address(&e.key),
+            _ => address(e.key),
         };
         match &e.value.data {
             Some(ElementData::Verdict(Verdict::Jump(chain))) => format!("{key} : jump {chain}"),

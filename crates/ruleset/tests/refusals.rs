@@ -339,7 +339,8 @@ fn sets_that_cannot_be() {
 
 #[test]
 fn elements_that_do_not_fit() {
-    let timed = || Element { value: ElementValue { timeout: Some(3), ..ElementValue::default() }, ..key(2) };
+    let extras = || ElementExtras { timeout: Some(3), ..Default::default() };
+    let timed = || Element { value: ElementValue::new(None, extras()), ..key(2) };
     let range = |from: u32, to: u32| Element { key_end: Some(to.to_be_bytes().into()), ..key(from) };
     let setup = || {
         let mut interval = new_set("i");

@@ -70,17 +70,24 @@ impl HashWords {
         }
     }
 
+    /// Makes room for so many more keys.
+    pub fn reserve(&mut self, more: usize) {
+        let needed = (self.len + more) * 2;
+        if needed <= self.cells.len() {
+            return;
+        }
+        let old = std::mem::take(&mut self.cells);
+        self.cells = vec![EMPTY; needed.next_power_of_two()];
+        for c in old.into_iter().filter(|&c| c != EMPTY) {
+            let at = self.probe((c >> 32) as u32);
+            self.cells[at] = c;
+        }
+    }
+
     /// The key must not be there.
     pub fn insert(&mut self, key: &[u8], slot: u32) {
         let Ok(key) = key.try_into().map(u32::from_ne_bytes) else { return };
-        if (self.len + 1) * 2 > self.cells.len() {
-            let old = std::mem::take(&mut self.cells);
-            self.cells = vec![EMPTY; old.len() * 2];
-            for c in old.into_iter().filter(|&c| c != EMPTY) {
-                let at = self.probe((c >> 32) as u32);
-                self.cells[at] = c;
-            }
-        }
+        self.reserve(1);
         let at = self.probe(key);
         self.cells[at] = cell(key, slot);
         self.len += 1;
@@ -173,23 +180,31 @@ impl HashBytes {
         }
     }
 
+    /// Makes room for so many more keys.
+    pub fn reserve(&mut self, more: usize) {
+        let needed = (self.len + more) * 2;
+        if needed <= self.cells.len() {
+            return;
+        }
+        let old = std::mem::take(&mut self.cells);
+        self.cells = vec![EMPTY; needed.next_power_of_two()];
+        self.keys.reserve(more * self.key_len);
+        let mask = self.cells.len() - 1;
+        for c in old.into_iter().filter(|&c| c != EMPTY) {
+            let mut at = (c >> 32) as usize & mask;
+            while self.cells[at] != EMPTY {
+                at = (at + 1) & mask;
+            }
+            self.cells[at] = c;
+        }
+    }
+
     /// The key must not be there.
     pub fn insert(&mut self, key: &[u8], slot: u32) {
         if key.len() != self.key_len {
             return;
         }
-        if (self.len + 1) * 2 > self.cells.len() {
-            let old = std::mem::take(&mut self.cells);
-            self.cells = vec![EMPTY; old.len() * 2];
-            let mask = self.cells.len() - 1;
-            for c in old.into_iter().filter(|&c| c != EMPTY) {
-                let mut at = (c >> 32) as usize & mask;
-                while self.cells[at] != EMPTY {
-                    at = (at + 1) & mask;
-                }
-                self.cells[at] = c;
-            }
-        }
+        self.reserve(1);
         let from = slot as usize * self.key_len;
         if self.keys.len() < from + self.key_len {
             self.keys.resize(from + self.key_len, 0);

@@ -30,7 +30,7 @@
 //! };
 //! nets.insert(net, 0).unwrap();
 //! nets.commit();
-//! assert_eq!(nets.lookup(&[198, 18, 7, 7], 0).map(|e| e.value), Some("bench"));
+//! assert_eq!(nets.lookup(&[198, 18, 7, 7], 0).map(|e| *e.value), Some("bench"));
 //! assert!(nets.lookup(&[198, 20, 0, 1], 0).is_none());
 //! ```
 
@@ -40,6 +40,7 @@ mod dynamic;
 mod element;
 mod hash;
 mod intervals;
+mod list;
 mod ranges;
 mod select;
 mod set;
@@ -47,6 +48,7 @@ mod slots;
 
 pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};
-pub use element::Element;
+pub use element::{Element, ElementRef};
+pub use list::ElementList;
 pub use select::{Backend, LookupClass, SpaceClass};
 pub use set::{InsertError, Set};

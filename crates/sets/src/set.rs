@@ -8,7 +8,7 @@ use crate::hash::{HashBytes, HashWords};
 use crate::intervals::Intervals;
 use crate::ranges::Ranges;
 use crate::slots::Slots;
-use crate::{Backend, Description, Element};
+use crate::{Backend, Description, Element, ElementRef};
 
 /// Why an element was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +54,6 @@ impl<V: fmt::Debug> fmt::Debug for Set<V> {
     }
 }
 
-impl<V> Element<V> {
-    /// Whether it still matches at time `now`.
-    #[inline]
-    pub fn is_alive(&self, now: u64) -> bool {
-        self.expires_at.is_none_or(|at| now < at)
-    }
-}
-
 impl<V> Set<V> {
     /// The description it was made from.
     pub fn description(&self) -> &Description {
@@ -96,7 +88,7 @@ impl<V> Set<V> {
 
     /// The element that a packet with this key meets at time `now`: the matching one, else the catch-all.
     #[inline]
-    pub fn lookup(&self, key: &[u8], now: u64) -> Option<&Element<V>> {
+    pub fn lookup(&self, key: &[u8], now: u64) -> Option<ElementRef<'_, V>> {
         match self.get(key, now) {
             None => self.catch_all(now),
             found => found,
@@ -105,7 +97,7 @@ impl<V> Set<V> {
 
     /// As [`Set::lookup`], the catch-all left aside: the answer to `get element`.
     #[inline]
-    pub fn get(&self, key: &[u8], now: u64) -> Option<&Element<V>> {
+    pub fn get(&self, key: &[u8], now: u64) -> Option<ElementRef<'_, V>> {
         self.slots.get(self.slot(key, now)?).filter(|e| e.is_alive(now))
     }
 
@@ -122,8 +114,8 @@ impl<V> Set<V> {
 
     /// The catch-all element, unless it expired.
     #[inline]
-    pub fn catch_all(&self, now: u64) -> Option<&Element<V>> {
-        self.catch_all.as_deref().filter(|e| e.is_alive(now))
+    pub fn catch_all(&self, now: u64) -> Option<ElementRef<'_, V>> {
+        self.catch_all.as_deref().map(Element::view).filter(|e| e.is_alive(now))
     }
 
     /// Whether nothing was changed since [`Set::commit`] that it would bring up to date.
@@ -147,7 +139,7 @@ impl<V> Set<V> {
     }
 
     /// The element with exactly this key or interval; the catch-all for an empty key.
-    pub fn find(&self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<&Element<V>> {
+    pub fn find(&self, key: &[u8], key_end: Option<&[u8]>, now: u64) -> Option<ElementRef<'_, V>> {
         if key.is_empty() {
             return self.catch_all(now);
         }
@@ -156,23 +148,27 @@ impl<V> Set<V> {
 
     /// All elements as the kernel's dump gives them after nft sorted it: ascending by key; concatenations of ranges
     /// in order of insertion. The catch-all last.
-    pub fn iter(&self) -> impl Iterator<Item = &Element<V>> {
+    pub fn iter(&self) -> impl Iterator<Item = ElementRef<'_, V>> {
         let order = match &*self.index {
             Index::Bitmap(i) => i.ascending(),
             Index::Intervals(i) => i.ascending(),
             Index::Ranges(i) => i.in_order(),
             Index::HashWords(_) | Index::HashBytes(_) => {
-                let mut taken: Vec<_> = self.slots.iter().collect();
-                taken.sort_unstable_by_key(|(_, e)| &e.key);
-                taken.into_iter().map(|(slot, _)| slot).collect()
+                // Beside the slots the start of each key, so that sorting rarely has to look at keys.
+                let mut taken: Vec<(u64, u32)> =
+                    self.slots.iter().map(|(slot, e)| (leading(e.key), slot)).collect();
+                let key = |slot| self.slots.get(slot).map(|e| e.key);
+                taken.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
+                taken.into_iter().map(|(_, slot)| slot).collect()
             }
         };
-        order.into_iter().filter_map(|slot| self.slots.get(slot)).chain(self.catch_all.as_deref())
+        let catch_all = self.catch_all.as_deref().map(Element::view);
+        order.into_iter().filter_map(|slot| self.slots.get(slot)).chain(catch_all)
     }
 
     /// All elements in no order, without the cost of one.
-    pub fn iter_unordered(&self) -> impl Iterator<Item = &Element<V>> {
-        self.slots.iter().map(|(_, e)| e).chain(self.catch_all.as_deref())
+    pub fn iter_unordered(&self) -> impl Iterator<Item = ElementRef<'_, V>> {
+        self.slots.iter().map(|(_, e)| e).chain(self.catch_all.as_deref().map(Element::view))
     }
 
     /// A set with the same keys and other values; it shares the index.
@@ -182,17 +178,18 @@ impl<V> Set<V> {
             backend: self.backend,
             index: self.index.clone(),
             slots: self.slots.map(&mut f),
-            catch_all: self.catch_all.as_deref().map(|e| {
-                Arc::new(Element {
-                    key: e.key.clone(),
-                    key_end: e.key_end.clone(),
-                    value: f(&e.value),
-                    expires_at: e.expires_at,
-                })
-            }),
+            catch_all: self.catch_all.as_deref().map(|e| Arc::new(e.view().with_value(f(&e.value)))),
             first_expiry: self.first_expiry,
         }
     }
+}
+
+/// The first bytes of a key as a number that orders like them.
+fn leading(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(bytes)
 }
 
 impl Index {
@@ -225,37 +222,39 @@ impl<V: Clone> Set<V> {
             return None;
         }
         let index = Arc::new(Index::new(backend, &description));
+        let slots = Slots::new(description.key_len);
         let description = Arc::new(description);
-        Some(Set {
-            description,
-            backend,
-            index,
-            slots: Slots::new(),
-            catch_all: None,
-            first_expiry: u64::MAX,
-        })
+        Some(Set { description, backend, index, slots, catch_all: None, first_expiry: u64::MAX })
     }
 
     /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
     /// unchanged, but for expired elements, which are gone.
     pub fn insert(&mut self, element: Element<V>, now: u64) -> Result<(), InsertError> {
+        self.try_insert(element, now).map_err(|(error, _)| error)
+    }
+
+    /// As [`Set::insert`]; an element that is refused is given back.
+    pub fn try_insert(&mut self, element: Element<V>, now: u64) -> Result<(), (InsertError, Element<V>)> {
         if self.first_expiry <= now {
             self.sweep(now);
         }
         let expiry = element.expires_at.unwrap_or(u64::MAX);
         if element.key.is_empty() {
             if self.catch_all.is_some() {
-                return Err(InsertError::Exists);
+                return Err((InsertError::Exists, element));
             }
             self.catch_all = Some(Arc::new(element));
+        } else if let Err(error) = self.index_key(&element) {
+            return Err((error, element));
         } else {
-            self.insert_key(element)?;
+            self.slots.put(element);
         }
         self.first_expiry = self.first_expiry.min(expiry);
         Ok(())
     }
 
-    fn insert_key(&mut self, element: Element<V>) -> Result<(), InsertError> {
+    /// Notes the key for the slot that is next.
+    fn index_key(&mut self, element: &Element<V>) -> Result<(), InsertError> {
         let key = &*element.key;
         let end = element.key_end.as_deref().unwrap_or(key);
         if key.len() != self.description.key_len || end.len() != key.len() {
@@ -286,11 +285,16 @@ impl<V: Clone> Set<V> {
             (Index::HashWords(i), false) => i.insert(key, slot),
             (Index::HashBytes(i), false) => i.insert(key, slot),
         }
-        if full {
-            return Err(InsertError::Full);
+        if full { Err(InsertError::Full) } else { Ok(()) }
+    }
+
+    /// Makes room for so many more elements.
+    pub fn reserve(&mut self, more: usize) {
+        match Arc::make_mut(&mut self.index) {
+            Index::HashWords(i) => i.reserve(more),
+            Index::HashBytes(i) => i.reserve(more),
+            Index::Bitmap(_) | Index::Intervals(_) | Index::Ranges(_) => {}
         }
-        self.slots.put(element);
-        Ok(())
     }
 
     /// Changes value and expiry of the element with exactly this key or interval; `false` if there is none.
@@ -304,14 +308,17 @@ impl<V: Clone> Set<V> {
         if self.find(key, key_end, now).is_none() {
             return false;
         }
-        let element = match self.exact_slot(key, key_end) {
-            _ if key.is_empty() => self.catch_all.as_mut().map(Arc::make_mut),
-            Some(slot) => self.slots.get_mut(slot),
+        let expires_at = match self.exact_slot(key, key_end) {
+            _ if key.is_empty() => self.catch_all.as_mut().map(|element| {
+                let element = Arc::make_mut(element);
+                change(&mut element.value, &mut element.expires_at);
+                element.expires_at
+            }),
+            Some(slot) => self.slots.modify(slot, change),
             None => None,
         };
-        let Some(element) = element else { return false };
-        change(&mut element.value, &mut element.expires_at);
-        self.first_expiry = self.first_expiry.min(element.expires_at.unwrap_or(u64::MAX));
+        let Some(expires_at) = expires_at else { return false };
+        self.first_expiry = self.first_expiry.min(expires_at.unwrap_or(u64::MAX));
         true
     }
 
@@ -375,7 +382,7 @@ impl<V: Clone> Set<V> {
     /// Removes everything.
     pub fn clear(&mut self) {
         self.index = Arc::new(Index::new(self.backend, &self.description));
-        self.slots = Slots::new();
+        self.slots = Slots::new(self.description.key_len);
         self.catch_all = None;
         self.first_expiry = u64::MAX;
     }

@@ -1,22 +1,107 @@
 //! Numbered places for elements, in chunks that clones share until one of them changes.
+//!
+//! A chunk holds keys, values and expiries apart: most elements of large sets are a key and nothing else, and cost no
+//! more than that. The keys are shared with copies that have other values.
 
 use std::sync::Arc;
 
-use crate::Element;
+use crate::{Element, ElementRef};
 
 /// Elements per chunk: what a change of one element copies.
 const CHUNK: usize = 256;
 
+/// An expiry that never comes.
+const NEVER: u64 = u64::MAX;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<V> {
-    chunks: Vec<Arc<Vec<Option<Element<V>>>>>,
+    key_len: usize,
+    chunks: Vec<Arc<Chunk<V>>>,
     free: Arc<Vec<u32>>,
     len: usize,
 }
 
+#[derive(Clone, Debug)]
+struct Chunk<V> {
+    keys: Arc<Keys>,
+    /// `None` where a slot is free.
+    values: Vec<Option<V>>,
+    /// Empty as long as none expires, then as long as `values`.
+    expiries: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    first: Vec<u8>,
+    /// Which elements have an end, and the ends; empty as long as none has.
+    ended: Vec<bool>,
+    last: Vec<u8>,
+}
+
+impl<V> Default for Chunk<V> {
+    fn default() -> Self {
+        Chunk { keys: Arc::default(), values: Vec::new(), expiries: Vec::new() }
+    }
+}
+
+impl Keys {
+    #[inline]
+    fn ends(&self, at: usize, len: usize) -> (&[u8], Option<&[u8]>) {
+        let bytes = at * len..(at + 1) * len;
+        let last = if self.ended.get(at) == Some(&true) { self.last.get(bytes.clone()) } else { None };
+        (self.first.get(bytes).unwrap_or_default(), last)
+    }
+
+    /// Keys have the length `len`.
+    fn set(&mut self, at: usize, len: usize, key: &[u8], key_end: Option<&[u8]>) {
+        let bytes = at * len..(at + 1) * len;
+        if self.first.len() < bytes.end {
+            self.first.resize(bytes.end, 0);
+        }
+        self.first[bytes.clone()].copy_from_slice(key);
+        if let Some(ended) = self.ended.get_mut(at) {
+            *ended = false;
+        }
+        if let Some(end) = key_end {
+            if self.ended.len() <= at {
+                self.ended.resize(at + 1, false);
+            }
+            if self.last.len() < bytes.end {
+                self.last.resize(bytes.end, 0);
+            }
+            self.ended[at] = true;
+            self.last[bytes].copy_from_slice(end);
+        }
+    }
+}
+
+impl<V> Chunk<V> {
+    #[inline]
+    fn get(&self, at: usize, key_len: usize) -> Option<ElementRef<'_, V>> {
+        let value = self.values.get(at)?.as_ref()?;
+        let (key, key_end) = self.keys.ends(at, key_len);
+        let expires_at = self.expiries.get(at).copied().filter(|&expiry| expiry != NEVER);
+        Some(ElementRef { key, key_end, value, expires_at })
+    }
+
+    fn set_expiry(&mut self, at: usize, expires_at: Option<u64>) {
+        if let Some(expiry) = self.expiries.get_mut(at) {
+            *expiry = NEVER;
+        }
+        if let Some(expires_at) = expires_at {
+            if self.expiries.len() <= at {
+                self.expiries.resize(at + 1, NEVER);
+            }
+            // The end of time is as good as a moment before it.
+            self.expiries[at] = expires_at.min(NEVER - 1);
+        }
+    }
+}
+
 impl<V> Slots<V> {
-    pub fn new() -> Self {
-        Slots { chunks: Vec::new(), free: Arc::new(Vec::new()), len: 0 }
+    /// For keys of this length.
+    pub fn new(key_len: usize) -> Self {
+        Slots { key_len, chunks: Vec::new(), free: Arc::new(Vec::new()), len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -24,28 +109,27 @@ impl<V> Slots<V> {
     }
 
     #[inline]
-    pub fn get(&self, slot: u32) -> Option<&Element<V>> {
+    pub fn get(&self, slot: u32) -> Option<ElementRef<'_, V>> {
         let slot = slot as usize;
-        self.chunks.get(slot / CHUNK)?.get(slot % CHUNK)?.as_ref()
+        self.chunks.get(slot / CHUNK)?.get(slot % CHUNK, self.key_len)
     }
 
     /// Same slots, other values.
     pub fn map<W>(&self, mut f: impl FnMut(&V) -> W) -> Slots<W> {
-        let mut element = |e: &Element<V>| Element {
-            key: e.key.clone(),
-            key_end: e.key_end.clone(),
-            value: f(&e.value),
-            expires_at: e.expires_at,
+        let mut chunk = |c: &Arc<Chunk<V>>| {
+            Arc::new(Chunk {
+                keys: c.keys.clone(),
+                values: c.values.iter().map(|v| v.as_ref().map(&mut f)).collect(),
+                expiries: c.expiries.clone(),
+            })
         };
-        let mut chunk = |c: &Arc<Vec<Option<Element<V>>>>| {
-            Arc::new(c.iter().map(|e| e.as_ref().map(&mut element)).collect())
-        };
-        Slots { chunks: self.chunks.iter().map(&mut chunk).collect(), free: self.free.clone(), len: self.len }
+        let chunks = self.chunks.iter().map(&mut chunk).collect();
+        Slots { key_len: self.key_len, chunks, free: self.free.clone(), len: self.len }
     }
 
     /// Taken slots, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Element<V>)> {
-        let numbered = |(c, chunk): (usize, &'_ Arc<Vec<Option<Element<V>>>>)| (c * CHUNK, chunk.len());
+    pub fn iter(&self) -> impl Iterator<Item = (u32, ElementRef<'_, V>)> {
+        let numbered = |(c, chunk): (usize, &'_ Arc<Chunk<V>>)| (c * CHUNK, chunk.values.len());
         let ranges = self.chunks.iter().enumerate().map(numbered);
         ranges.flat_map(|(base, n)| base..base + n).filter_map(|i| Some((i as u32, self.get(i as u32)?)))
     }
@@ -57,46 +141,95 @@ impl<V: Clone> Slots<V> {
         match self.free.last() {
             Some(&slot) => slot,
             None => match self.chunks.last() {
-                Some(last) => ((self.chunks.len() - 1) * CHUNK + last.len()) as u32,
+                Some(last) => ((self.chunks.len() - 1) * CHUNK + last.values.len()) as u32,
                 None => 0,
             },
         }
     }
 
+    /// Its keys must have the length of all.
     pub fn put(&mut self, element: Element<V>) -> u32 {
         let slot = self.next();
+        let (key_len, at) = (self.key_len, slot as usize % CHUNK);
         self.len += 1;
         if !self.free.is_empty() {
             Arc::make_mut(&mut self.free).pop();
-            if let Some(place) = self.place(slot) {
-                *place = Some(element);
-            }
-            return slot;
         }
-        match self.chunks.last_mut() {
-            Some(last) if last.len() < CHUNK => Arc::make_mut(last).push(Some(element)),
-            _ => {
-                let mut chunk = Vec::with_capacity(if self.chunks.is_empty() { 4 } else { CHUNK });
-                chunk.push(Some(element));
-                self.chunks.push(Arc::new(chunk));
+        if slot as usize / CHUNK >= self.chunks.len() {
+            self.chunks.push(Arc::default());
+        }
+        if let Some(chunk) = self.chunks.get_mut(slot as usize / CHUNK) {
+            let chunk = Arc::make_mut(chunk);
+            Arc::make_mut(&mut chunk.keys).set(at, key_len, &element.key, element.key_end.as_deref());
+            chunk.set_expiry(at, element.expires_at);
+            match chunk.values.get_mut(at) {
+                Some(place) => *place = Some(element.value),
+                None => chunk.values.push(Some(element.value)),
             }
         }
         slot
     }
 
     pub fn take(&mut self, slot: u32) -> Option<Element<V>> {
-        let element = self.place(slot)?.take()?;
+        let at = slot as usize % CHUNK;
+        let chunk = Arc::make_mut(self.chunks.get_mut(slot as usize / CHUNK)?);
+        let gone = chunk.get(at, self.key_len)?.with_value(());
+        let value = chunk.values.get_mut(at)?.take()?;
         Arc::make_mut(&mut self.free).push(slot);
         self.len -= 1;
-        Some(element)
+        Some(Element { key: gone.key, key_end: gone.key_end, value, expires_at: gone.expires_at })
     }
 
-    pub fn get_mut(&mut self, slot: u32) -> Option<&mut Element<V>> {
-        self.place(slot)?.as_mut()
+    /// Changes value and expiry; returns the new expiry, `None` if the slot is free.
+    pub fn modify(
+        &mut self,
+        slot: u32,
+        change: impl FnOnce(&mut V, &mut Option<u64>),
+    ) -> Option<Option<u64>> {
+        let at = slot as usize % CHUNK;
+        let chunk = Arc::make_mut(self.chunks.get_mut(slot as usize / CHUNK)?);
+        let mut expires_at = chunk.get(at, self.key_len)?.expires_at;
+        change(chunk.values.get_mut(at)?.as_mut()?, &mut expires_at);
+        chunk.set_expiry(at, expires_at);
+        Some(expires_at)
     }
+}
 
-    fn place(&mut self, slot: u32) -> Option<&mut Option<Element<V>>> {
-        let slot = slot as usize;
-        Arc::make_mut(self.chunks.get_mut(slot / CHUNK)?).get_mut(slot % CHUNK)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_holds_what_was_put_there_last() {
+        let element = |n: u8, end: Option<u8>, expires_at| Element {
+            key: [n, n].into(),
+            key_end: end.map(|e| [e, e].into()),
+            value: n,
+            expires_at,
+        };
+        let mut slots = Slots::new(2);
+        let all = [
+            element(1, None, None),
+            element(2, Some(3), None),
+            element(4, None, Some(7)),
+            element(5, Some(5), Some(u64::MAX - 1)),
+        ];
+        for e in &all {
+            slots.put(e.clone());
+        }
+        let older = slots.clone();
+        for (slot, e) in all.iter().enumerate() {
+            assert_eq!(slots.get(slot as u32), Some(e.view()));
+            assert_eq!(slots.take(slot as u32).as_ref(), Some(e));
+            assert_eq!(slots.get(slot as u32), None);
+        }
+        // What was there before leaves nothing behind.
+        for (slot, e) in all.iter().enumerate() {
+            assert_eq!(slots.put(e.clone()), 3 - slot as u32);
+            assert_eq!(slots.get(3 - slot as u32), Some(e.view()));
+            assert_eq!(older.get(slot as u32), Some(e.view()));
+        }
+        assert_eq!(slots.modify(0, |value, expiry| (*value, *expiry) = (9, None)), Some(None));
+        assert_eq!(slots.get(0).map(|e| (*e.value, e.expires_at)), Some((9, None)));
     }
 }

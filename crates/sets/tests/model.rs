@@ -178,7 +178,7 @@ fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
                 }
             }
             11 => set.commit(),
-            12 => older = Some((set.clone(), set.iter().cloned().collect())),
+            12 => older = Some((set.clone(), set.iter().map(|e| e.to_element()).collect())),
             13 if rng.u8(0..20) == 0 => {
                 set.clear();
                 model.elements.clear();
@@ -187,7 +187,7 @@ fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
                 let doubled = set.map_values(|v| u64::from(*v) * 2);
                 let k = key(&mut rng, description);
                 let expected = model.lookup(&k, now).map(|v| u64::from(v) * 2);
-                assert_eq!(doubled.lookup(&k, now).map(|e| e.value), expected, "{}", context());
+                assert_eq!(doubled.lookup(&k, now).map(|e| *e.value), expected, "{}", context());
             }
             15 => {
                 let e = element(&mut rng, description, now);
@@ -206,7 +206,7 @@ fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
                 for _ in 0..4 {
                     let k = key(&mut rng, description);
                     let expected = model.lookup(&k, now);
-                    assert_eq!(set.lookup(&k, now).map(|e| e.value), expected, "lookup {k:?} {}", context());
+                    assert_eq!(set.lookup(&k, now).map(|e| *e.value), expected, "lookup {k:?} {}", context());
                     assert_eq!(set.contains(&k, now), expected.is_some(), "{}", context());
                 }
             }
@@ -217,12 +217,16 @@ fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
                 expected.sort_by(|a, b| a.key.cmp(&b.key));
             }
             expected.sort_by_key(|e| e.key.is_empty());
-            let listed: Vec<_> = set.iter().filter(|e| e.is_alive(now)).cloned().collect();
+            let listed: Vec<_> = set.iter().filter(|e| e.is_alive(now)).map(|e| e.to_element()).collect();
             assert_eq!(listed, expected, "{}", context());
             assert!(set.len() >= expected.len());
         }
         if let Some((older, listed)) = &older {
-            assert!(older.iter().eq(listed.iter()), "a clone changed with its original: {}", context());
+            assert!(
+                older.iter().eq(listed.iter().map(Element::view)),
+                "a clone changed with its original: {}",
+                context()
+            );
         }
     }
 }
@@ -343,7 +347,7 @@ fn run_wide(seed: u64, description: &Description) {
         for _ in 0..3 {
             let key = point(&mut rng);
             let expected = model.lookup(&key, now);
-            assert_eq!(set.lookup(&key, now).map(|e| e.value), expected, "seed {seed} step {step} {key:?}");
+            assert_eq!(set.lookup(&key, now).map(|e| *e.value), expected, "seed {seed} step {step} {key:?}");
         }
     }
     assert!(set.len() > 150, "{}", set.len());
@@ -380,7 +384,7 @@ fn intervals_of_any_number_and_spread_are_found() {
             model.elements.iter().flat_map(|e| [e.key.to_vec(), Model::end(e).to_vec()]).collect();
         let ends = [vec![0; key_len], vec![0xff; key_len]];
         for key in edges.into_iter().chain(ends).chain((0..50).map(|_| point(&mut rng))) {
-            assert_eq!(set.lookup(&key, 0).map(|e| e.value), model.lookup(&key, 0), "seed {seed} {key:?}");
+            assert_eq!(set.lookup(&key, 0).map(|e| *e.value), model.lookup(&key, 0), "seed {seed} {key:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! interpreter's function.
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
-use penstock_sets::{Element, Set};
+use penstock_sets::{ElementRef, Set};
 
 use super::{Flow, call, compare};
 use crate::asm::{Block, Is, Value, Width};
@@ -64,15 +64,15 @@ fn plain(set: &Set<LinkedValue>, key_len: u8) -> bool {
 }
 
 /// The elements, if they are few and keys are numbers or compared as a whole.
-fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<&Element<LinkedValue>>> {
+fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<ElementRef<'_, LinkedValue>>> {
     if set.len() > IN_LINE {
         return None;
     }
     let elements: Vec<_> = set.iter_unordered().collect();
     let one_field = set.description().fields.len() <= 1;
-    let fits = |e: &Element<LinkedValue>| {
+    let fits = |e: &ElementRef<'_, LinkedValue>| {
         e.key.len() == usize::from(key_len)
-            && e.key_end.as_ref().is_none_or(|end| one_field && end.len() == usize::from(key_len))
+            && e.key_end.is_none_or(|end| one_field && end.len() == usize::from(key_len))
     };
     elements.iter().all(|e| fits(e)).then_some(elements)
 }
@@ -81,7 +81,7 @@ fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<&Element<LinkedValue
 fn is_in(
     f: &mut Frame<'_, '_>,
     key: Key,
-    element: &Element<LinkedValue>,
+    element: &ElementRef<'_, LinkedValue>,
     registers: &mut Registers,
 ) -> Value {
     let padded = |bytes: &[u8]| {
@@ -89,9 +89,9 @@ fn is_in(
         all[..bytes.len()].copy_from_slice(bytes);
         all
     };
-    let from = padded(&element.key);
-    match &element.key_end {
-        Some(end) if *end != element.key => {
+    let from = padded(element.key);
+    match element.key_end {
+        Some(end) if end != element.key => {
             compare::within(f, key.src, key.len, &[from, padded(end)], registers)
         }
         _ => {
@@ -104,7 +104,7 @@ fn is_in(
 fn members(
     f: &mut Frame<'_, '_>,
     key: Key,
-    elements: &[&Element<LinkedValue>],
+    elements: &[ElementRef<'_, LinkedValue>],
     inverse: bool,
     registers: &mut Registers,
     fail: Block,
@@ -123,7 +123,7 @@ fn members(
 fn verdicts(
     f: &mut Frame<'_, '_>,
     key: Key,
-    elements: &[&Element<LinkedValue>],
+    elements: &[ElementRef<'_, LinkedValue>],
     registers: &mut Registers,
     fail: Block,
 ) -> Flow {

@@ -251,6 +251,13 @@ pub struct SetElem {
     pub stmts: Vec<Stmt>,
 }
 
+impl SetElem {
+    /// Whether anything stands beside the key that stays with the element.
+    pub fn has_options(&self) -> bool {
+        self.timeout.is_some() || self.comment.is_some() || !self.stmts.is_empty()
+    }
+}
+
 /// A payload expression: a header field, or raw bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use penstock_ruleset::Set;
 use penstock_ruleset::model::{ElementData, ElementValue, MapData};
-use penstock_sets::Element;
+use penstock_sets::ElementRef;
 
 use super::program::verdict_expr;
 use super::{Delinearizer, binop, constant, fields, raw, set_type, with_state};
@@ -62,14 +62,14 @@ impl<'a> Delinearizer<'a> {
         } else if listed_in_key_order(set, &key) {
             alive.for_each(|e| take(self.element_expr(set, &key, data, e)));
         } else {
-            let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, &e.key), e)).collect();
+            let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, e.key), e)).collect();
             keyed.sort_by(|a, b| a.0.cmp(&b.0));
             keyed.into_iter().for_each(|(_, e)| take(self.element_expr(set, &key, data, e)));
         }
     }
 
     /// One element of a set.
-    pub fn element(&self, set: &Set, element: &Element<ElementValue>) -> Option<Expr> {
+    pub fn element(&self, set: &Set, element: ElementRef<'_, ElementValue>) -> Option<Expr> {
         let key = self.key_type(set)?;
         let data = self.data_type(set);
         Some(self.element_expr(set, &key, data.as_ref(), element))
@@ -81,18 +81,18 @@ impl<'a> Delinearizer<'a> {
         set: &Set,
         key: &KeyType,
         data: Option<&(KeyType, bool)>,
-        element: &Element<ElementValue>,
+        element: ElementRef<'_, ElementValue>,
     ) -> Vec<Expr> {
-        let pieces = match element.key_end.as_deref() {
-            Some(to) => split_text(&element.key, to),
+        let pieces = match element.key_end {
+            Some(to) => split_text(element.key, to),
             None => Vec::new(),
         };
         if pieces.len() < 2 {
             return vec![self.element_expr(set, key, data, element)];
         }
         let piece = |(from, to): (Vec<u8>, Vec<u8>)| {
-            let part = Element { key: from.into(), key_end: Some(to.into()), ..element.clone() };
-            self.element_expr(set, key, data, &part)
+            let part = ElementRef { key: &from, key_end: Some(&to), ..element };
+            self.element_expr(set, key, data, part)
         };
         pieces.into_iter().map(piece).collect()
     }
@@ -102,24 +102,24 @@ impl<'a> Delinearizer<'a> {
         set: &Set,
         key_type: &KeyType,
         data_type: Option<&(KeyType, bool)>,
-        element: &Element<ElementValue>,
+        element: ElementRef<'_, ElementValue>,
     ) -> Expr {
-        let value = &element.value;
-        let key = match (&element.key[..], element.key_end.as_deref()) {
+        let value = element.value;
+        let key = match (element.key, element.key_end) {
             ([], _) => raw(ExprKind::CatchAll, 0),
             (from, Some(to)) if to != from => interval(key_type, from, to),
             (from, _) => value_of(key_type, from),
         };
-        let stmts = if value.exprs.is_empty() {
+        let stmts = if value.exprs().is_empty() {
             Vec::new()
         } else {
-            self.stateful(&with_state(&value.exprs, &value.states, self.now))
+            self.stateful(&with_state(value.exprs(), value.states(), self.now))
         };
         let expires = element.expires_at.map(|at| at.saturating_sub(self.now) / 1_000_000);
         let elem = SetElem {
-            timeout: value.timeout.filter(|t| *t != set.timeout && *t != 0),
+            timeout: value.timeout().filter(|t| *t != set.timeout && *t != 0),
             expires,
-            comment: value.userdata.as_ref().and_then(|u| userdata::comment(u)).map(Arc::from),
+            comment: value.userdata().and_then(|u| userdata::comment(u)).map(Arc::from),
             stmts,
             key,
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use penstock_ruleset::model::Family;
+use penstock_sets::ElementList;
 
 use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags};
@@ -283,7 +284,7 @@ impl Eval<'_, '_> {
     /// Reads elements again, evaluates and lowers them, some at a time: a set may have millions.
     fn unread_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> Result {
         let mut reader = again::Elements::new(place);
-        let (mut lowered, mut places, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lowered, mut places, mut spans) = (ElementList::new(), Vec::new(), Vec::new());
         let plain_intervals = info.interval && !info.key.is_concat();
         loop {
             let elements = reader.next(&mut self.ctx.inputs, ELEMENTS_AT_ONCE);

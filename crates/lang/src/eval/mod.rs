@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_ruleset::model::{ElementValue, Family, Generation};
-use penstock_sets::Element;
+use penstock_sets::ElementList;
 
 use crate::ast::expr::Expr;
 use crate::ast::{Cmd, Stmt};
@@ -106,7 +106,7 @@ pub struct Context<'a> {
 }
 
 /// Elements as a change takes them, and where their keys were written.
-pub(crate) type ReadyElements = (Vec<Element<ElementValue>>, Vec<Loc>);
+pub(crate) type ReadyElements = (ElementList<ElementValue>, Vec<Loc>);
 
 impl<'a> Context<'a> {
     /// On top of a generation.

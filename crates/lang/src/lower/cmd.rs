@@ -73,21 +73,20 @@ pub fn elements_of(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Element<ElementValue>> {
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let (Some(table), Some(name)) = (&cmd.target.table, &cmd.target.name) else { return Vec::new() };
     match ctx.set(family, &table.text, &name.text) {
-        Some(info) => lower_set(elements, &info, ctx, family, &table.text).0,
+        Some(info) => lower_set::<Vec<_>>(elements, &info, ctx, family, &table.text).0,
         None => Vec::new(),
     }
 }
 
-fn lower_set(
+fn lower_set<L: Default + Extend<Element<ElementValue>>>(
     elements: &Expr,
     info: &SetInfo,
     ctx: &Context<'_>,
     family: Family,
     table: &Arc<str>,
-) -> (Vec<Element<ElementValue>>, Vec<Loc>) {
-    let (mut out, mut places) = (Vec::new(), Vec::new());
+) -> (L, Vec<Loc>) {
+    let (mut out, mut places) = (L::default(), Vec::new());
     if let ExprKind::Set { elements, .. } = &elements.kind {
-        out.reserve(elements.len());
         places.reserve(elements.len());
         lower_elements(elements, info, ctx, family, table, &mut out, &mut places);
     }
@@ -101,14 +100,12 @@ pub(crate) fn lower_elements(
     ctx: &Context<'_>,
     family: Family,
     table: &Arc<str>,
-    out: &mut Vec<Element<ElementValue>>,
+    out: &mut impl Extend<Element<ElementValue>>,
     places: &mut Vec<Loc>,
 ) {
     let mut program = Program::new(ctx, family, table.clone());
-    for element in elements {
-        out.push(lower_element(element, info, ctx, &mut program));
-        places.push(element_loc(element));
-    }
+    out.extend(elements.iter().map(|element| lower_element(element, info, ctx, &mut program)));
+    places.extend(elements.iter().map(element_loc));
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -410,7 +407,7 @@ impl Lowering<'_, '_> {
                     table: self.table.clone(),
                     set,
                     mode: Mode::Add,
-                    elements: span_elements(&info, &self.ctx.rest),
+                    elements: span_elements(&info, &self.ctx.rest).into(),
                 }));
             }
             return out;

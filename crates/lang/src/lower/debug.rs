@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewSet, Position};
 use penstock_ruleset::model::{ElementData, ElementValue, Family};
-use penstock_sets::Element;
+use penstock_sets::{Element, ElementList};
 
 use crate::eval::Context;
 use crate::lower::Lowered;
@@ -177,7 +177,7 @@ fn elements_text(
     family: Family,
     table: &Arc<str>,
     set: &Arc<str>,
-    elements: &[Element<ElementValue>],
+    elements: &ElementList<ElementValue>,
     ctx: &Context<'_>,
     out: &mut String,
 ) {
@@ -193,7 +193,7 @@ fn elements_text(
         out.push_str(" : ");
         data_text(value.and_then(|v| v.data.as_ref()), out);
         let _ = write!(out, "{flags} [end]");
-        let comment = value.and_then(|v| v.userdata.as_deref()).and_then(userdata::comment);
+        let comment = value.and_then(|v| v.userdata().map(|u| &**u)).and_then(userdata::comment);
         if comment.is_none() && !open {
             return;
         }
@@ -207,7 +207,7 @@ fn elements_text(
         out.push_str(" }");
     };
     if info.interval && !info.key.is_concat() {
-        let mut sorted: Vec<&Element<ElementValue>> = elements.iter().collect();
+        let mut sorted: Vec<Element<ElementValue>> = elements.iter().collect();
         sorted.sort_by(|a, b| a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key)));
         let fresh = info.anonymous || info.intervals.len() <= elements.len();
         if let Some(first) = sorted.first().filter(|e| fresh && e.key.iter().any(|b| *b != 0)) {
@@ -226,7 +226,7 @@ fn elements_text(
             }
         }
     } else {
-        for element in elements {
+        for element in elements.iter() {
             if element.key.is_empty() {
                 line(&[], None, Some(&element.value), CATCH_ALL, false);
                 continue;

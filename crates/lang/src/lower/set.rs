@@ -7,7 +7,7 @@ use penstock_program::expr::Expr as Op;
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{Mode, NewSet};
 use penstock_ruleset::model::{ElementData, ElementValue, Family, MapData};
-use penstock_sets::{Description, Element, Policy};
+use penstock_sets::{Description, Element, ElementList, Policy};
 
 use crate::ast::expr::{Expr, ExprKind, SetElem};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
@@ -85,10 +85,9 @@ pub(crate) fn anonymous(
     table_loc: Option<Loc>,
 ) -> Vec<Lowered> {
     let info = &set.info;
-    let mut elements = Vec::new();
+    let mut elements = ElementList::new();
     let mut locs = Vec::new();
     if let Some(Expr { kind: ExprKind::Set { elements: list, .. }, .. }) = &set.elements {
-        elements.reserve(list.len());
         let mut program = Program::new(ctx, family, table.clone());
         for element in list {
             elements.push(lower_element(element, info, ctx, &mut program));
@@ -167,11 +166,12 @@ pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<
 }
 
 /// How many elements the kernel would hold: both ends of an interval count where it keeps them apart.
-fn element_count(info: &SetInfo, elements: &[Element<ElementValue>]) -> u32 {
+fn element_count(info: &SetInfo, elements: &ElementList<ElementValue>) -> u32 {
     if !info.interval || info.key.is_concat() {
         return elements.len() as u32;
     }
-    let mut sorted: Vec<_> = elements
+    let keyed: Vec<_> = elements.iter().collect();
+    let mut sorted: Vec<_> = keyed
         .iter()
         .filter(|e| !e.key.is_empty())
         .map(|e| (&*e.key, e.key_end.as_deref().unwrap_or(&e.key)))
@@ -230,17 +230,17 @@ pub(crate) fn lower_element(
         _ => (left, None),
     };
     let (key, key_end) = key_bytes(key, &info.key);
-    let mut value = ElementValue { data: right.and_then(|r| lower_data(r, info)), ..ElementValue::default() };
+    let mut value = right.and_then(|r| lower_data(r, info)).map(ElementValue::from).unwrap_or_default();
     let mut expires_at = None;
     if let Some(elem) = elem {
-        if !elem.stmts.is_empty() {
-            value.exprs = program.stateful(&elem.stmts);
+        if elem.has_options() {
+            value.change_extras(|extras| {
+                extras.exprs = program.stateful(&elem.stmts);
+                extras.timeout = elem.timeout;
+                extras.userdata = elem.comment.as_ref().map(|c| userdata::with_comment(Some(c)));
+            });
         }
-        value.timeout = elem.timeout;
         expires_at = elem.expires.map(|ms| ctx.now.saturating_add(ms.saturating_mul(MILLISECOND)));
-        if let Some(comment) = &elem.comment {
-            value.userdata = Some(userdata::with_comment(Some(comment)));
-        }
     }
     Element { key, key_end, value, expires_at }
 }

@@ -129,9 +129,12 @@ impl Session<'_> {
             let element = if asked.key.is_empty() {
                 committed.catch_all(listing.now)
             } else {
-                let holds_end = |found: &&penstock_sets::Element<_>| match (&asked.key_end, &found.key_end) {
+                let holds_end = |found: &penstock_sets::ElementRef<'_, _>| match (
+                    asked.key_end.as_deref(),
+                    found.key_end,
+                ) {
                     (Some(end), Some(found_end)) => end <= found_end,
-                    (Some(end), None) => *end == found.key,
+                    (Some(end), None) => end == found.key,
                     (None, _) => true,
                 };
                 committed.get(&asked.key, listing.now).filter(holds_end)

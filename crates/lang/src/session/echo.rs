@@ -102,7 +102,7 @@ impl Session<'_> {
                 };
                 let delinearizer = Delinearizer { table, now: listing.now };
                 let all = set.elements();
-                let element = |asked: &penstock_sets::Element<_>| {
+                let element = |asked: penstock_sets::Element<_>| {
                     let there = all.find(&asked.key, asked.key_end.as_deref(), listing.now)?;
                     let element = delinearizer.element(set, there)?;
                     Some(json::event(verb(mode), t.some_elements(set, &[element])))
@@ -199,7 +199,7 @@ impl Session<'_> {
                 let delinearizer = Delinearizer { table, now: listing.now };
                 let mut lines = Vec::new();
                 let all = set.elements();
-                for element in elements {
+                for element in elements.iter() {
                     let there = all.find(&element.key, element.key_end.as_deref(), listing.now);
                     let Some(there) = there else { continue };
                     let Some(expr) = delinearizer.element(set, there) else { continue };

@@ -450,7 +450,7 @@ impl Walk {
             return None;
         }
         let whole = spans.iter().all(Option::is_some);
-        let ends = set.iter_unordered().map(|e| (&*e.key, e.key_end.as_deref().unwrap_or(&e.key)));
+        let ends = set.iter_unordered().map(|e| (e.key, e.key_end.unwrap_or(e.key)));
         let conditions = |from: &[u8], to: &[u8]| -> Option<Vec<Condition>> {
             let tests = fields.iter().zip(&spans).filter_map(|(&(at, len), span)| {
                 let test = Test::Between {

@@ -189,21 +189,18 @@ impl OpenTable<'_> {
             }
         }
         for set in self.table.sets.iter_mut().filter(|s| s.data == Some(MapData::Verdict)) {
-            let points_there = |e: &&penstock_sets::Element<crate::model::ElementValue>| {
-                references::of_element(Some(MapData::Verdict), &e.value) == Some(Reference::Chain(old))
+            let points_there = |e: &penstock_sets::ElementRef<'_, crate::model::ElementValue>| {
+                references::of_element(Some(MapData::Verdict), e.value) == Some(Reference::Chain(old))
             };
             // Verdict maps are never dynamic.
             let Content::Fixed(elements) = &set.content else { continue };
-            let keys: Vec<_> = elements
-                .iter_unordered()
-                .filter(points_there)
-                .map(|e| (e.key.clone(), e.key_end.clone()))
-                .collect();
+            let keys: Vec<_> =
+                elements.iter_unordered().filter(points_there).map(|e| e.with_value(())).collect();
             if keys.is_empty() {
                 continue;
             }
             let Content::Fixed(elements) = &mut Arc::make_mut(set).content else { continue };
-            for (key, end) in keys {
+            for penstock_sets::Element { key, key_end: end, .. } in keys {
                 // At time 0 nothing has expired: what has, is renamed too, until it is swept.
                 elements.modify(&key, end.as_deref(), 0, |value, _| {
                     if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) =

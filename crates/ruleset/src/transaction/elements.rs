@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use penstock_program::Verdict;
 use penstock_program::expr::Expr;
-use penstock_sets::{Element, InsertError};
+use penstock_sets::{Element, ElementList, InsertError};
 
 use super::index::place;
 use super::reach::Reach;
@@ -27,6 +27,26 @@ enum Undo {
     Insert(Element<ElementValue>),
 }
 
+/// How to take back a change.
+enum Log {
+    /// The set was empty.
+    All,
+    /// Step by step, the last one first.
+    Steps(Vec<Undo>),
+}
+
+impl Log {
+    fn wants(&self) -> bool {
+        matches!(self, Log::Steps(_))
+    }
+
+    fn note(&mut self, step: Option<Undo>) {
+        if let Log::Steps(steps) = self {
+            steps.extend(step);
+        }
+    }
+}
+
 impl OpenTable<'_> {
     fn set_place(&self, name: &Arc<str>) -> Result<usize, Error> {
         let name = self.final_name(name);
@@ -38,7 +58,7 @@ impl OpenTable<'_> {
         &mut self,
         name: &Arc<str>,
         mode: Mode,
-        elements: Vec<Element<ElementValue>>,
+        elements: ElementList<ElementValue>,
     ) -> Result<Applied, Error> {
         let at = self.set_place(name)?;
         let set = &self.table.sets[at];
@@ -46,8 +66,11 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Ebusy, Blame::Whole));
         }
         let mark = set.mark();
-        let mut undo = Vec::with_capacity(elements.len());
-        for (i, element) in elements.into_iter().enumerate() {
+        // What an empty set is given need not be noted to be taken back, unless it is to be followed.
+        let leads_on = set.data == Some(MapData::Verdict) && self.index.uses(set.handle) > 0;
+        let mut undo = if set.is_plainly_empty() && !leads_on { Log::All } else { Log::Steps(Vec::new()) };
+        Arc::make_mut(&mut self.table.sets[at]).reserve(elements.len());
+        for (i, element) in elements.into_elements().enumerate() {
             if let Err(errno) = self.add_element(at, mode, element, &mut undo) {
                 self.take_back(at, undo, mark);
                 return Err(Error::new(errno, Blame::Element(i)));
@@ -65,7 +88,7 @@ impl OpenTable<'_> {
         at: usize,
         mode: Mode,
         mut element: Element<ElementValue>,
-        undo: &mut Vec<Undo>,
+        undo: &mut Log,
     ) -> Result<(), Errno> {
         let now = self.batch.now;
         if let Some(ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain))) =
@@ -78,49 +101,44 @@ impl OpenTable<'_> {
         self.check_data(set, element.value.data.as_ref())?;
         prepare(set, &mut element, now)?;
         let reference = references::of_element(set.data, &element.value);
-        let (key, key_end) = (element.key.clone(), element.key_end.clone());
         if let Some(reference) = reference {
             self.index.count(reference, true);
         }
         let set = Arc::make_mut(&mut self.table.sets[at]);
-        // Cloned only where something may have to be compared: a map, or a set whose elements expire.
-        let wanted = (set.data.is_some() || set.description.timeout).then(|| element.clone());
-        match set.insert_element(element, now) {
+        let undo_it = undo.wants().then(|| Undo::Remove(element.key.clone(), element.key_end.clone()));
+        let (error, wanted) = match set.insert_element(element, now) {
             Ok(()) => {
                 self.batch.changed = true;
-                undo.push(Undo::Remove(key, key_end));
+                undo.note(undo_it);
                 return Ok(());
             }
-            Err(error) => {
-                if let Some(reference) =
-                    wanted.as_ref().and_then(|w| references::of_element(set.data, &w.value))
-                {
-                    self.index.count(reference, false);
-                }
-                match error {
-                    InsertError::Exists => {}
-                    InsertError::Overlap => return Err(Errno::Eexist),
-                    InsertError::Full => return Err(Errno::Enfile),
-                    InsertError::Invalid => return Err(Errno::Einval),
-                }
-            }
+            Err(refused) => refused,
+        };
+        if let Some(reference) = references::of_element(set.data, &wanted.value) {
+            self.index.count(reference, false);
         }
+        match error {
+            InsertError::Exists => {}
+            InsertError::Overlap => return Err(Errno::Eexist),
+            InsertError::Full => return Err(Errno::Enfile),
+            InsertError::Invalid => return Err(Errno::Einval),
+        }
+        let (key, key_end) = (&wanted.key, wanted.key_end.as_deref());
         let elements = set.elements();
-        let Some(there) = elements.find(&key, key_end.as_deref(), now) else { return Err(Errno::Eexist) };
-        if mode == Mode::Create || wanted.as_ref().is_some_and(|w| w.value.data != there.value.data) {
+        let Some(there) = elements.find(key, key_end, now) else { return Err(Errno::Eexist) };
+        if mode == Mode::Create || wanted.value.data != there.value.data {
             return Err(Errno::Eexist);
         }
-        let Some(wanted) = wanted.filter(|w| there.expires_at.is_some() && w.expires_at.is_some()) else {
+        if there.expires_at.is_none() || wanted.expires_at.is_none() {
             return Ok(());
-        };
+        }
         // Another timeout, or an expiry that the caller gave, replaces the old one and starts anew.
-        let (timeout, expires_at) = (there.value.timeout, there.expires_at);
-        let by_timeout = expiry(wanted.value.timeout.unwrap_or(set.timeout), now);
-        if wanted.value.timeout != timeout || wanted.expires_at != by_timeout {
+        let (timeout, expires_at) = (there.value.timeout(), there.expires_at);
+        let own = wanted.value.timeout();
+        if own != timeout || wanted.expires_at != expiry(own.unwrap_or(set.timeout), now) {
             self.batch.changed = true;
-            undo.push(Undo::Restore(key.clone(), key_end.clone(), timeout, expires_at));
-            let ends = (wanted.value.timeout, wanted.expires_at);
-            set.modify_element(&key, key_end.as_deref(), now, ends);
+            undo.note(Some(Undo::Restore(key.clone(), wanted.key_end.clone(), timeout, expires_at)));
+            set.modify_element(key, key_end, now, (own, wanted.expires_at));
         }
         Ok(())
     }
@@ -145,11 +163,12 @@ impl OpenTable<'_> {
     }
 
     /// New elements of a bound verdict map lead packets on.
-    fn check_elements_reach(&mut self, at: usize, added: &[Undo]) -> Result<(), Error> {
+    fn check_elements_reach(&mut self, at: usize, added: &Log) -> Result<(), Error> {
         let set = &self.table.sets[at];
         if set.data != Some(MapData::Verdict) || self.index.uses(set.handle) == 0 {
             return Ok(());
         }
+        let Log::Steps(added) = added else { return Ok(()) };
         let mut reach = match self.index.reach.take() {
             Some(reach) => reach,
             // From scratch the new elements are seen, but nothing is checked: so without them first.
@@ -159,7 +178,7 @@ impl OpenTable<'_> {
         for undo in added {
             let Undo::Remove(key, end) = undo else { continue };
             let element = elements.find(key, end.as_deref(), self.batch.now);
-            if let Some(reference) = element.and_then(|e| references::of_element(set.data, &e.value)) {
+            if let Some(reference) = element.and_then(|e| references::of_element(set.data, e.value)) {
                 reach
                     .follow_element(self.table, self.index, set.handle, reference)
                     .map_err(|errno| Error::new(errno, Blame::Whole))?;
@@ -169,13 +188,25 @@ impl OpenTable<'_> {
         Ok(())
     }
 
-    fn take_back(&mut self, at: usize, undo: Vec<Undo>, mark: Mark) {
-        if undo.is_empty() {
-            return;
-        }
+    fn take_back(&mut self, at: usize, undo: Log, mark: Mark) {
         let now = self.batch.now;
         let set = Arc::make_mut(&mut self.table.sets[at]);
         let data = set.data;
+        let undo = match undo {
+            Log::Steps(steps) if steps.is_empty() => return,
+            Log::Steps(steps) => steps,
+            Log::All => {
+                if references::map_refers(data) {
+                    for element in set.elements().iter_unordered() {
+                        if let Some(reference) = references::of_element(data, element.value) {
+                            self.index.count(reference, false);
+                        }
+                    }
+                }
+                set.clear_elements();
+                return;
+            }
+        };
         for step in undo.into_iter().rev() {
             match step {
                 Undo::Remove(key, end) => {
@@ -227,7 +258,7 @@ impl OpenTable<'_> {
         let Some(elements) = elements else {
             if references::map_refers(data) {
                 for element in set.elements().iter_unordered() {
-                    if let Some(reference) = references::of_element(data, &element.value) {
+                    if let Some(reference) = references::of_element(data, element.value) {
                         self.index.count(reference, false);
                     }
                 }
@@ -253,7 +284,7 @@ impl OpenTable<'_> {
                 }
                 None if destroy && !bad_key => {}
                 None => {
-                    self.take_back(at, undo, mark);
+                    self.take_back(at, Log::Steps(undo), mark);
                     let errno = if bad_key { Errno::Einval } else { Errno::Enoent };
                     return Err(Error::new(errno, Blame::Element(i)));
                 }
@@ -272,7 +303,7 @@ fn expiry(timeout: u64, now: u64) -> Option<u64> {
 fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(), Errno> {
     let value = &mut element.value;
     if set.description.timeout {
-        let timeout = value.timeout.unwrap_or(set.timeout);
+        let timeout = value.timeout().unwrap_or(set.timeout);
         if element.expires_at.is_some() && timeout == 0 {
             return Err(Errno::Eopnotsupp);
         }
@@ -282,25 +313,29 @@ fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(
         }
         // Not in the past: it would be gone before the batch is.
         element.expires_at = element.expires_at.or(latest).map(|at| at.max(now + 1));
-        value.timeout = value.timeout.filter(|&own| own != set.timeout);
-    } else if value.timeout.is_some() || element.expires_at.is_some() {
+        if value.timeout() == Some(set.timeout) {
+            value.change_extras(|extras| extras.timeout = None);
+        }
+    } else if value.timeout().is_some() || element.expires_at.is_some() {
         return Err(Errno::Einval);
     }
-    if value.exprs.is_empty() {
-        value.exprs.clone_from(&set.exprs);
+    if value.exprs().is_empty() && set.exprs.is_empty() {
+        return Ok(());
+    } else if value.exprs().is_empty() {
+        value.change_extras(|extras| extras.exprs.clone_from(&set.exprs));
     } else {
         let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
-        if value.exprs.len() > EXPRS_MAX {
+        if value.exprs().len() > EXPRS_MAX {
             return Err(Errno::E2big);
         }
         let templates = &set.exprs;
-        if !value.exprs.iter().all(live::is_stateful)
+        if !value.exprs().iter().all(live::is_stateful)
             || !templates.is_empty()
-                && (templates.len() != value.exprs.len() || !templates.iter().zip(&value.exprs).all(alike))
+                && (templates.len() != value.exprs().len() || !templates.iter().zip(value.exprs()).all(alike))
         {
             return Err(Errno::Eopnotsupp);
         }
     }
-    value.states = live::states_of(&value.exprs, now);
+    value.change_extras(|extras| extras.states = live::states_of(&extras.exprs, now));
     Ok(())
 }

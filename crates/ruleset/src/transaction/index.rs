@@ -89,7 +89,7 @@ impl TableIndex {
         }
         for set in table.sets.iter().filter(|s| references::map_refers(s.data)) {
             for element in set.elements().iter_unordered() {
-                if let Some(reference) = references::of_element(set.data, &element.value) {
+                if let Some(reference) = references::of_element(set.data, element.value) {
                     index.count(reference, true);
                 }
             }

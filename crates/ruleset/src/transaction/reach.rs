@@ -144,7 +144,7 @@ impl Reach {
             return Ok(());
         }
         for element in set.elements().iter_unordered() {
-            if let Some(reference @ Reference::Chain(_)) = references::of_element(set.data, &element.value)
+            if let Some(reference @ Reference::Chain(_)) = references::of_element(set.data, element.value)
                 && let Some(target) = index.handle_of(reference)
             {
                 self.enter_chain(table, index, target, Way { depth: way.depth + 1, ..way })?;

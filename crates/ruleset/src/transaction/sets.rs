@@ -113,7 +113,7 @@ impl OpenTable<'_> {
         }
         if references::map_refers(set.data) {
             for element in set.elements().iter_unordered() {
-                if let Some(reference) = references::of_element(set.data, &element.value) {
+                if let Some(reference) = references::of_element(set.data, element.value) {
                     self.index.count(reference, false);
                 }
             }

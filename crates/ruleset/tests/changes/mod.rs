@@ -133,10 +133,11 @@ pub fn key(n: u32) -> Element<ElementValue> {
 }
 
 pub fn pair(n: u32, data: ElementData) -> Element<ElementValue> {
-    Element { value: ElementValue { data: Some(data), ..ElementValue::default() }, ..key(n) }
+    Element { value: data.into(), ..key(n) }
 }
 
 pub fn add_elements(set: &str, elements: Vec<Element<ElementValue>>) -> Change {
+    let elements = elements.into();
     Change::AddElements { family: IP, table: "t".into(), set: set.into(), mode: Mode::Add, elements }
 }
 

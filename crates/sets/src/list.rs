@@ -1,0 +1,159 @@
+//! Many elements in a row, packed: what a change of a large set brings.
+
+use crate::Element;
+
+/// Elements in order. One that is no more than a key takes two bytes beside it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ElementList<V> {
+    /// Of each element: the length of its key, what else it has, the key, the last key.
+    bytes: Vec<u8>,
+    /// Value and expiry of those that have [`REST`].
+    rest: Vec<(V, Option<u64>)>,
+    len: usize,
+}
+
+/// The element has a last key (of the same length).
+const END: u8 = 1;
+/// Its value is not the default one, or it expires.
+const REST: u8 = 2;
+/// The last key has another length, which stands before it. No set takes such an element.
+const LENGTHS: u8 = 4;
+
+impl<V: Default + PartialEq> ElementList<V> {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds one at the end. Keys longer than 255 bytes, which no set has, are cut off there.
+    pub fn push(&mut self, element: Element<V>) {
+        let Element { key, key_end, value, expires_at } = element;
+        let key = &key[..key.len().min(255)];
+        let mut flags = 0;
+        if key_end.is_some() {
+            flags |= END;
+        }
+        if key_end.as_ref().is_some_and(|end| end.len() != key.len()) {
+            flags |= LENGTHS;
+        }
+        if expires_at.is_some() || value != V::default() {
+            flags |= REST;
+            self.rest.push((value, expires_at));
+        }
+        self.bytes.extend_from_slice(&[key.len() as u8, flags]);
+        self.bytes.extend_from_slice(key);
+        if let Some(end) = key_end {
+            let end = &end[..end.len().min(255)];
+            if flags & LENGTHS != 0 {
+                self.bytes.push(end.len() as u8);
+            }
+            self.bytes.extend_from_slice(end);
+        }
+        self.len += 1;
+    }
+}
+
+/// First and last key, and what else there is.
+type Keys<'a> = (&'a [u8], Option<&'a [u8]>, u8);
+
+/// Takes the next element's keys off.
+fn next_keys<'a>(bytes: &mut &'a [u8]) -> Option<Keys<'a>> {
+    let (&[len, flags], rest) = bytes.split_first_chunk::<2>()?;
+    let (key, mut rest) = rest.split_at_checked(len as usize)?;
+    let mut end = None;
+    if flags & END != 0 {
+        let mut len = &len;
+        if flags & LENGTHS != 0 {
+            (len, rest) = rest.split_first()?;
+        }
+        let (last, behind) = rest.split_at_checked(usize::from(*len))?;
+        (end, rest) = (Some(last), behind);
+    }
+    *bytes = rest;
+    Some((key, end, flags))
+}
+
+impl<V: Default + Clone> ElementList<V> {
+    /// A copy of each.
+    pub fn iter(&self) -> impl Iterator<Item = Element<V>> {
+        let mut bytes = self.bytes.as_slice();
+        let mut rest = self.rest.iter().cloned();
+        std::iter::from_fn(move || next(&mut bytes, &mut rest))
+    }
+}
+
+impl<V: Default> ElementList<V> {
+    /// All of them, one after the other.
+    pub fn into_elements(self) -> impl Iterator<Item = Element<V>> {
+        let ElementList { bytes, rest, .. } = self;
+        let mut rest = rest.into_iter();
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let mut left = bytes.get(at..)?;
+            let element = next(&mut left, &mut rest);
+            at = bytes.len() - left.len();
+            element
+        })
+    }
+}
+
+fn next<V: Default>(
+    bytes: &mut &[u8],
+    rest: &mut impl Iterator<Item = (V, Option<u64>)>,
+) -> Option<Element<V>> {
+    let (key, key_end, flags) = next_keys(bytes)?;
+    let (value, expires_at) = if flags & REST != 0 { rest.next()? } else { Default::default() };
+    Some(Element { key: key.into(), key_end: key_end.map(Into::into), value, expires_at })
+}
+
+impl<V: Default + PartialEq> Extend<Element<V>> for ElementList<V> {
+    fn extend<I: IntoIterator<Item = Element<V>>>(&mut self, elements: I) {
+        elements.into_iter().for_each(|element| self.push(element));
+    }
+}
+
+impl<V: Default + PartialEq> FromIterator<Element<V>> for ElementList<V> {
+    fn from_iter<I: IntoIterator<Item = Element<V>>>(elements: I) -> Self {
+        let mut list = ElementList::new();
+        list.extend(elements);
+        list
+    }
+}
+
+impl<V: Default + PartialEq> From<Vec<Element<V>>> for ElementList<V> {
+    fn from(elements: Vec<Element<V>>) -> Self {
+        elements.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_come_back_as_they_were() {
+        let keys: [&[u8]; 4] = [&[], &[1], &[2; 16], &[3; 255]];
+        let mut all = Vec::new();
+        for key in keys {
+            for end in [None, Some(key), Some(&[7, 8][..])] {
+                for (value, expires_at) in [(0, None), (5, None), (0, Some(9)), (5, Some(u64::MAX))] {
+                    all.push(Element { key: key.into(), key_end: end.map(Into::into), value, expires_at });
+                }
+            }
+        }
+        let list: ElementList<u8> = all.clone().into();
+        assert_eq!(list.len(), all.len());
+        assert_eq!(list.iter().collect::<Vec<_>>(), all);
+        assert_eq!(list.into_elements().collect::<Vec<_>>(), all);
+    }
+}
