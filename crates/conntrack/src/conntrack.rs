@@ -389,6 +389,8 @@ impl Conntrack {
         }
         if self.store[n].extra != NONE {
             self.remove_expectations_of(n);
+            self.detach_all(n);
+            self.forget_helper(n);
         }
         self.count -= 1;
         self.count_zone(zone, false);

@@ -1,7 +1,8 @@
 //! One connection: what packets touch, in three cache lines; what few connections have is in [`Extra`].
 
-use crate::expect::ExpectList;
-use crate::helper::HelperState;
+use crate::attach::Attached;
+use crate::expect::{ExpectList, Follow};
+use crate::helper::Helping;
 use crate::seqadj::SeqAdjust;
 use crate::tcp::Tcp;
 use crate::{Direction, Tuple};
@@ -132,7 +133,7 @@ impl Entry {
 }
 
 /// What few connections have (`struct nf_ct_ext`).
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Extra {
     /// `ct label`, bit n in word n / 32.
     pub labels: [u32; 4],
@@ -143,13 +144,15 @@ pub(crate) struct Extra {
     pub master: Option<Ref>,
     /// Number of the timeout policy, 0 for none.
     pub policy: u16,
-    pub helper: Option<HelperState>,
+    pub helper: Option<Helping>,
     pub seqadj: Option<Box<[SeqAdjust; 2]>>,
     pub expects: ExpectList,
+    /// How it is translated, if its master is.
+    pub follow: Option<Follow>,
     /// SYN proxy holds it open.
     pub synproxy: bool,
-    /// First of its places in the lists of `ct count`.
-    pub counted: u32,
+    /// What ends with it.
+    pub attached: Attached,
 }
 
 /// Packets and bytes of one direction.

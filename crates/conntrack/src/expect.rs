@@ -1,19 +1,345 @@
 //! Expectations: connections that others announce (`nf_conntrack_expect.c`).
+//!
+//! They are found by their destination with one look into a hash table, are bounded in number altogether, per connection and
+//! class, and per destination, and end by a queue of deadlines.
 
 use crate::conntrack::Conntrack;
+use crate::entry::Ref;
+use crate::settings::SECOND;
+use crate::{Direction, Tuple, status};
+use std::collections::{BTreeSet, HashMap};
 
-/// The expectations of one connection.
+/// Classes of expectations of one helper (`NF_CT_MAX_EXPECT_CLASSES`).
+pub const CLASSES: usize = 4;
+/// Expectations that may differ in their source only: every look-up passes them all.
+const SAME_DESTINATION: usize = 64;
+
+/// Bits of [`Expectation::flags`] (`NF_CT_EXPECT_*`).
+pub mod expect_flag {
+    /// Stays when a connection has met it.
+    pub const PERMANENT: u8 = 1;
+    /// Not met by anything yet.
+    pub const INACTIVE: u8 = 2;
+    /// Made by a program.
+    pub const USERSPACE: u8 = 4;
+}
+
+/// How the expected connection is translated if its master is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// Direction of the master that the expected connection goes in.
+    pub direction: Direction,
+    /// Address that its destination becomes, where it is not the master's.
+    pub address: Option<[u8; 16]>,
+    /// Port (or GRE key) that its destination becomes.
+    pub port: u16,
+}
+
+/// A connection that is expected (`struct nf_conntrack_expect`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// Its original tuple; what the masks leave out is zero.
+    pub tuple: Tuple,
+    /// Which bits of the source address count.
+    pub source_mask: [u8; 16],
+    /// Whether the source port counts.
+    pub source_port: bool,
+    /// The connection that announced it.
+    pub master: Ref,
+    /// Class, below [`CLASSES`].
+    pub class: u8,
+    /// Bits of [`expect_flag`].
+    pub flags: u8,
+    /// How long it is expected, in nanoseconds.
+    pub timeout: u64,
+    /// Number of the helper of the expected connection, 0 for none.
+    pub helper: u16,
+    /// How it is translated.
+    pub follow: Option<Follow>,
+}
+
+impl Expectation {
+    /// A connection to an address and port, from any port of `source`, or from anywhere (`nf_ct_expect_init()`). It is
+    /// expected for five minutes.
+    pub fn new(
+        master: Ref,
+        l3: u8,
+        protocol: u8,
+        source: Option<[u8; 16]>,
+        destination: [u8; 16],
+        port: u16,
+    ) -> Self {
+        Self {
+            tuple: Tuple {
+                src: source.unwrap_or_default(),
+                dst: destination,
+                src_id: 0,
+                dst_id: port,
+                zone: 0,
+                l3,
+                protocol,
+            },
+            source_mask: if source.is_some() { [0xff; 16] } else { [0; 16] },
+            source_port: false,
+            master,
+            class: 0,
+            flags: 0,
+            timeout: 300 * SECOND,
+            helper: 0,
+            follow: None,
+        }
+    }
+
+    fn meets(&self, tuple: &Tuple) -> bool {
+        let address =
+            self.tuple.src.iter().zip(&tuple.src).zip(&self.source_mask).all(|((a, b), m)| (a ^ b) & m == 0);
+        address && (!self.source_port || self.tuple.src_id == tuple.src_id)
+    }
+
+    /// Whether some connection would be both (`expect_clash()`); their destinations are the same.
+    fn clashes(&self, other: &Self) -> bool {
+        let both = |i: usize| self.source_mask[i] & other.source_mask[i];
+        (0..16).all(|i| (self.tuple.src[i] ^ other.tuple.src[i]) & both(i) == 0)
+            && (!(self.source_port && other.source_port) || self.tuple.src_id == other.tuple.src_id)
+    }
+
+    fn destination(&self) -> Tuple {
+        Tuple { src: [0; 16], src_id: 0, ..self.tuple }
+    }
+}
+
+/// Why a connection cannot be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectError {
+    /// The master is gone.
+    NoMaster,
+    /// Another connection expects it already (`EALREADY`), or something that cannot be told from it (`EBUSY`).
+    Busy,
+    /// The master expects as many as it may (`EMFILE`).
+    TooMany,
+    /// There are as many expectations as there may be (`EMFILE`).
+    TableFull,
+}
+
+/// The expectations of one connection, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ExpectList;
+pub(crate) struct ExpectList(Vec<u32>);
+
+#[derive(Debug)]
+struct Stored {
+    expectation: Expectation,
+    expires: u64,
+}
 
 /// All expectations.
 #[derive(Debug, Default)]
-pub(crate) struct Expectations;
+pub(crate) struct Expectations {
+    slots: Vec<Option<Stored>>,
+    free: Vec<u32>,
+    by_destination: HashMap<Tuple, Vec<u32>>,
+    deadlines: BTreeSet<(u64, u32)>,
+}
+
+impl Expectations {
+    pub fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    fn get(&self, id: u32) -> Option<&Stored> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+}
+
+/// The zone in which a connection's expectations are: they do not tell directions apart.
+fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
+    if original.zone != 0 { original.zone } else { reply.zone }
+}
 
 impl Conntrack {
-    pub(crate) fn meet_expectation(&mut self, _n: u32) -> bool {
-        false
+    /// Expects a connection (`nf_ct_expect_related()`). One that the same connection expects already begins anew. `max` is how
+    /// many of the class the master may expect at a time, 0 for any number; the oldest makes room.
+    ///
+    /// # Errors
+    /// See [`ExpectError`].
+    pub fn expect(&mut self, mut expectation: Expectation, max: u32) -> Result<(), ExpectError> {
+        let master = self.resolve_ref(expectation.master).ok_or(ExpectError::NoMaster)?;
+        let e = &self.store[master];
+        if e.has(status::DYING) || usize::from(expectation.class) >= CLASSES {
+            return Err(ExpectError::NoMaster);
+        }
+        expectation.tuple.zone = zone_of(&e.original, &e.reply);
+        for (byte, mask) in expectation.tuple.src.iter_mut().zip(&expectation.source_mask) {
+            *byte &= mask;
+        }
+        let destination = expectation.destination();
+        let same = self.expects.by_destination.get(&destination).cloned().unwrap_or_default();
+        for &id in &same {
+            let Some(other) = self.expects.get(id).map(|s| &s.expectation) else { continue };
+            let equal = (other.tuple, other.source_mask, other.source_port)
+                == (expectation.tuple, expectation.source_mask, expectation.source_port);
+            if equal && other.class == expectation.class {
+                if other.master != expectation.master {
+                    return Err(ExpectError::Busy);
+                }
+                self.unexpect(id);
+                break;
+            }
+            if expectation.clashes(other) {
+                return Err(ExpectError::Busy);
+            }
+        }
+        if max != 0 && self.expecting(master, expectation.class) >= max {
+            let oldest = self.extra(master).and_then(|x| {
+                let of_class = |id: &&u32| {
+                    self.expects.get(**id).is_some_and(|s| s.expectation.class == expectation.class)
+                };
+                x.expects.0.iter().find(of_class).copied()
+            });
+            match oldest {
+                Some(id) => self.unexpect(id),
+                None => return Err(ExpectError::TooMany),
+            }
+        }
+        if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION {
+            return Err(ExpectError::TableFull);
+        }
+        let expires = self.now + expectation.timeout;
+        let x = &mut self.expects;
+        let stored = Some(Stored { expectation, expires });
+        let id = match x.free.pop() {
+            Some(id) => {
+                x.slots[id as usize] = stored;
+                id
+            }
+            None => {
+                x.slots.push(stored);
+                x.slots.len() as u32 - 1
+            }
+        };
+        x.by_destination.entry(destination).or_default().push(id);
+        x.deadlines.insert((expires, id));
+        self.extra_mut(master).expects.0.push(id);
+        self.statistics.expect_create += 1;
+        Ok(())
     }
-    pub(crate) fn remove_expectations_of(&mut self, _n: u32) {}
-    pub(crate) fn expire_expectations(&mut self, _budget: &mut u32) {}
+
+    fn unexpect(&mut self, id: u32) {
+        let x = &mut self.expects;
+        let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        x.free.push(id);
+        x.deadlines.remove(&(stored.expires, id));
+        let destination = stored.expectation.destination();
+        if let Some(same) = x.by_destination.get_mut(&destination) {
+            same.retain(|i| *i != id);
+            if same.is_empty() {
+                x.by_destination.remove(&destination);
+            }
+        }
+        if let Some(master) = self.resolve_ref(stored.expectation.master)
+            && self.store[master].extra != crate::entry::NONE
+        {
+            self.extra_mut(master).expects.0.retain(|i| *i != id);
+        }
+        self.statistics.expect_delete += 1;
+    }
+
+    /// How many connections of a class a connection expects.
+    pub fn expecting(&self, master: u32, class: u8) -> u32 {
+        let Some(extra) = self.extra(master) else { return 0 };
+        let of_class = |id: &&u32| self.expects.get(**id).is_some_and(|s| s.expectation.class == class);
+        extra.expects.0.iter().filter(of_class).count() as u32
+    }
+
+    /// All expectations that did not end yet, with the nanoseconds that they have left.
+    pub fn expectations(&self) -> impl Iterator<Item = (&Expectation, u64)> {
+        let stored = self.expects.deadlines.iter().filter_map(|(_, id)| self.expects.get(*id));
+        stored.filter(|s| s.expires > self.now).map(|s| (&s.expectation, s.expires - self.now))
+    }
+
+    /// Takes expectations back for which `which` says so; gives how many.
+    pub fn unexpect_if(&mut self, mut which: impl FnMut(&Expectation) -> bool) -> usize {
+        let ids: Vec<u32> = self
+            .expects
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.as_ref().is_some_and(|s| which(&s.expectation)))
+            .map(|(id, _)| id as u32)
+            .collect();
+        ids.iter().for_each(|id| self.unexpect(*id));
+        ids.len()
+    }
+
+    /// Whether a connection was expected that would have this original tuple (`__nf_ct_expect_find()`).
+    pub fn find_expectation(&self, tuple: &Tuple) -> Option<&Expectation> {
+        let id = self.find_expected(tuple)?;
+        self.expects.get(id).map(|s| &s.expectation)
+    }
+
+    fn find_expected(&self, tuple: &Tuple) -> Option<u32> {
+        let destination = Tuple { src: [0; 16], src_id: 0, ..*tuple };
+        self.expects.by_destination.get(&destination)?.iter().rev().copied().find(|id| {
+            self.expects.get(*id).is_some_and(|s| s.expires > self.now && s.expectation.meets(tuple))
+        })
+    }
+
+    /// Makes a new entry the one that was expected (`nf_ct_find_expectation()`, `init_conntrack()`): it gets master, mark,
+    /// secmark and helper. Gives whether it was.
+    #[inline]
+    pub(crate) fn meet_expectation(&mut self, n: u32) -> bool {
+        self.expects.len() != 0 && self.meet(n)
+    }
+
+    #[cold]
+    fn meet(&mut self, n: u32) -> bool {
+        let e = &self.store[n];
+        let tuple = Tuple { zone: zone_of(&e.original, &e.reply), ..e.original };
+        let Some(id) = self.find_expected(&tuple) else { return false };
+        let Some(expectation) = self.expects.get(id).map(|s| s.expectation.clone()) else { return false };
+        if expectation.flags & expect_flag::INACTIVE != 0 {
+            return false;
+        }
+        let Some(master) = self.resolve_ref(expectation.master) else { return false };
+        // Of a connection whose first packet has not left nobody can know.
+        if !self.store[master].has(status::CONFIRMED) || self.store[master].has(status::DYING) {
+            return false;
+        }
+        if expectation.flags & expect_flag::PERMANENT == 0 {
+            self.unexpect(id);
+        }
+        let (mark, secmark) = (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
+        let extra = self.extra_mut(n);
+        extra.master = Some(expectation.master);
+        extra.secmark = secmark;
+        extra.follow = expectation.follow;
+        let e = &mut self.store[n];
+        e.mark = mark;
+        e.status |= status::EXPECTED;
+        if expectation.helper != 0 {
+            self.give_helper(n, expectation.helper);
+        }
+        self.statistics.expect_new += 1;
+        true
+    }
+
+    pub(crate) fn remove_expectations_of(&mut self, n: u32) {
+        let ids = match self.extra(n) {
+            Some(x) if !x.expects.0.is_empty() => std::mem::take(&mut self.extra_mut(n).expects.0),
+            _ => return,
+        };
+        for id in ids {
+            self.unexpect(id);
+        }
+    }
+
+    /// Ends expectations whose time is over.
+    pub(crate) fn expire_expectations(&mut self, budget: &mut u32) {
+        while let Some(&(expires, id)) = self.expects.deadlines.first()
+            && expires <= self.now
+            && *budget > 0
+        {
+            *budget -= 1;
+            self.unexpect(id);
+        }
+    }
 }

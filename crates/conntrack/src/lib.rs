@@ -22,6 +22,7 @@
 pub mod status;
 pub mod tuple;
 
+mod attach;
 mod confirm;
 mod conntrack;
 mod date;
@@ -51,6 +52,8 @@ mod view;
 
 pub use conntrack::{Conntrack, Hook, Statistics, Verdict};
 pub use entry::{Counter, Ref};
+pub use expect::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
+pub use helper::{Class, HELPERS, Helper, Replace, Surroundings, helper_number};
 pub use listing::{Line, Style};
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};

@@ -3,6 +3,9 @@
 use crate::conntrack::Conntrack;
 use crate::entry::NONE;
 use crate::{Direction, status};
+use penstock_packet::Packet;
+use penstock_wire::checksum;
+use penstock_wire::tcp::{self, flag, option};
 
 /// Shift of the sequence numbers of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,5 +66,59 @@ impl Conntrack {
             this.after = this.after.wrapping_add(shift);
         }
         self.store[n].status |= status::SEQ_ADJUST;
+    }
+
+    /// Shifts sequence and acknowledgement numbers of a segment by what was rewritten in its connection
+    /// (`nf_ct_seq_adjust()`). `false` if the header is cut.
+    pub(crate) fn adjust_packet(&self, packet: &mut Packet, n: u32, transport: usize) -> bool {
+        let direction = if packet.meta.ct.info.is_reply() { Direction::Reply } else { Direction::Original };
+        let Some(pairs) = self.extra(n).and_then(|x| x.seqadj.as_deref()) else { return true };
+        let (this, other) = (pairs[direction as usize], pairs[direction.opposite() as usize]);
+        let Some(bytes) = packet.network_mut().get_mut(transport..) else { return false };
+        let Some(h) = tcp::Header::new(bytes) else { return false };
+        let (seq, ack, header_len) = (h.seq(), h.ack_seq(), h.header_len());
+        let mut check = h.checksum();
+        let acknowledges = h.flags() & flag::ACK != 0;
+        let new_seq = seq.wrapping_add(this.at(seq) as u32);
+        let mut words = vec![];
+        words.push((4, seq, new_seq));
+        if acknowledges {
+            // The position is where the text was before it was rewritten; the acknowledgement is of what came out.
+            let shift = if (ack.wrapping_sub(other.before as u32).wrapping_sub(other.position) as i32) > 0 {
+                other.after
+            } else {
+                other.before
+            };
+            words.push((8, ack, ack.wrapping_sub(shift as u32)));
+            if header_len > bytes.len() {
+                return false;
+            }
+            for o in tcp::options(&bytes[..header_len]) {
+                if o.kind != option::SACK || o.len < 10 || o.offset + o.len > header_len {
+                    continue;
+                }
+                for edge in (o.offset + 2..o.offset + o.len - 3).step_by(4) {
+                    let Some(old) = bytes.get(edge..edge + 4).and_then(|b| b.first_chunk()) else { continue };
+                    let old = u32::from_be_bytes(*old);
+                    let shift =
+                        if (old.wrapping_sub(other.before as u32).wrapping_sub(other.position) as i32) > 0 {
+                            other.after
+                        } else {
+                            other.before
+                        };
+                    words.push((edge, old, old.wrapping_sub(shift as u32)));
+                }
+            }
+        }
+        for (at, old, new) in words {
+            // An edge at an odd place lies in two words of the sum, bytes swapped.
+            let (a, b) = if at % 2 == 0 { (old, new) } else { (old.rotate_left(8), new.rotate_left(8)) };
+            check = checksum::replace4(check, a, b);
+            bytes[at..at + 4].copy_from_slice(&new.to_be_bytes());
+        }
+        if let Some(mut h) = tcp::HeaderMut::new(bytes) {
+            h.set_checksum(check);
+        }
+        true
     }
 }

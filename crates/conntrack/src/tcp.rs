@@ -139,7 +139,8 @@ impl Tcp {
         sender.scale = self.last_wscale;
         self.last_flags &= !side_flag::EXPECT_CHALLENGE_ACK;
         sender.flags = self.last_flags;
-        self.seen[direction as usize] = Side::default();
+        let answering = &mut self.seen[direction as usize];
+        *answering = Side { flags: answering.flags & side_flag::BE_LIBERAL, ..Side::default() };
     }
 
     /// How long the connection lives after this packet.
@@ -323,6 +324,9 @@ impl Conntrack {
             t.seen[direction as usize].flags |= side_flag::CLOSE_INIT;
         }
         let t = *t;
+        if old != new && matches!(new, State::TimeWait | State::Close) {
+            self.detach_all(n);
+        }
         let timeouts = self.timeouts(n, Tracker::Tcp);
         let mut timeout = t.timeout(timeouts, kind, self.settings.tcp_max_retrans);
         let unack = timeouts[UNACK];

@@ -142,7 +142,7 @@ impl Conntrack {
             self.set_policy(n, t.policy);
         }
         if t.helper != 0 {
-            self.assign_helper(n, t.helper);
+            self.set_helper(n, t.helper);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Entry, Proto, Ref};
+use crate::expect::Follow;
 use crate::settings::Tracker;
 use crate::{Direction, Tuple, status};
 use penstock_packet::Ct;
@@ -87,6 +88,11 @@ impl<'a> Connection<'a> {
     pub fn master(&self) -> Option<Connection<'a>> {
         let master = self.table.extra(self.n)?.master?;
         self.table.connection_ref(master)
+    }
+
+    /// How it is translated, if another connection expected it and that one is translated.
+    pub fn follow(&self) -> Option<Follow> {
+        self.table.extra(self.n)?.follow
     }
 
     /// Which tracker has it.

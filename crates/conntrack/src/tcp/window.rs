@@ -19,7 +19,7 @@ const SCALE_MAX: u8 = 14;
 pub(crate) enum Fit {
     /// In the windows; they were moved.
     Inside,
-    /// Too old to matter: let through without effect.
+    /// A little too old or too new: let through without effect on the state.
     Ignored,
     /// Outside.
     Outside,
@@ -226,7 +226,7 @@ impl Tcp {
                 // Some send a little more than they may: what acknowledges it must be right later.
                 sender.end = end;
                 sender.flags |= side_flag::DATA_UNACKNOWLEDGED;
-                return Fit::Inside;
+                return outside(Fit::Ignored);
             }
             return outside(Fit::Outside);
         }

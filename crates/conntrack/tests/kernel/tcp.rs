@@ -181,6 +181,10 @@ fn connections_by_hand() {
             "slightly too much",
             then(open(), vec![data(true, 101, 501, 1005), data(true, 1106, 501, 10), b("A", 501, 1106)]),
         ),
+        (
+            "reset beyond the window",
+            then(open(), vec![data(false, 501, 101, 225), data(false, 727, 101, 1001), b("R", 1728, 0)]),
+        ),
         ("retransmissions", then(open(), vec![data(true, 101, 501, 10); 6])),
         ("same acks", then(open(), vec![b("A", 501, 101); 6])),
         (

@@ -1,0 +1,101 @@
+//! IRC (`nf_conntrack_irc.c`, `nf_nat_irc.c`): a client offers a direct connection (DCC) in a private message.
+
+use super::number::{decimal, find};
+use super::{Edit, Message, Said};
+use crate::Direction;
+use crate::conntrack::Conntrack;
+use penstock_wire::protocol;
+use std::net::{IpAddr, Ipv4Addr};
+
+const OFFERS: [&[u8]; 5] = [b"SEND ", b"CHAT ", b"MOVE ", b"TSEND ", b"SCHAT "];
+
+/// An offer: address, port, where they stand.
+#[derive(Debug, PartialEq, Eq)]
+struct Offer {
+    address: Ipv4Addr,
+    port: u16,
+    at: usize,
+    len: usize,
+}
+
+/// Reads `name address port` (`parse_dcc()`); the line must end in the packet.
+fn offer(data: &[u8], start: usize) -> Option<Offer> {
+    let rest = &data[start..];
+    // At least "AAAAAAAA P\1\n" has to follow the name.
+    let name = rest[..rest.len().checked_sub(12)?].iter().position(|&c| c == b' ')? + 1;
+    let text = &rest[name..];
+    text.iter().position(|&c| c == b'\n')?;
+    let (address, digits) = decimal(text)?;
+    let blanks = text[digits..].iter().take_while(|&&c| c == b' ').count();
+    let (port, more) = decimal(&text[digits + blanks..])?;
+    Some(Offer { address: address.into(), port: port as u16, at: start + name, len: digits + blanks + more })
+}
+
+/// Finds the offers of a message, beginning behind `PRIVMSG `.
+fn search(data: &[u8]) -> Option<Offer> {
+    // " :\1DCC SEND t AAAAAAAA P\1\n" is the shortest.
+    const SHORTEST: usize = 26;
+    let mut at = data.iter().take_while(|c| matches!(c, b' ' | b'\r' | b'\n')).count();
+    if at + 10 < data.len() {
+        if !data[at..at + 8].eq_ignore_ascii_case(b"PRIVMSG ") {
+            return None;
+        }
+        at += 8;
+    }
+    at += find(data.get(at..)?, b" :")?;
+    if at + SHORTEST > data.len() {
+        return None;
+    }
+    at += 2;
+    let rest = data[at..].strip_prefix(b"\x01DCC ")?;
+    at += 5;
+    let kind = OFFERS.iter().find(|kind| rest.starts_with(kind))?;
+    offer(data, at + kind.len())
+}
+
+impl Conntrack {
+    pub(super) fn help_irc(&mut self, m: &Message<'_>) -> Said {
+        if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
+            return Said::PASS;
+        }
+        let Some(offer) = search(m.data) else { return Said::PASS };
+        let own = IpAddr::V4(offer.address);
+        if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
+            return Said::PASS;
+        }
+        let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
+        let Some(port) = self.announce(m, expectation) else { return Said::Drop };
+        match Conntrack::seen_address(m) {
+            IpAddr::V4(address) if m.translated => {
+                let text = format!("{} {port}", u32::from(address)).into();
+                Said::Pass(vec![Edit { at: offer.at, len: offer.len, text }])
+            }
+            _ => Said::PASS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_found() {
+        let found =
+            |text: &str| search(text.as_bytes()).map(|o| (o.address.to_string(), o.port, o.at, o.len));
+        let want = Some(("198.18.0.1".into(), 4000, 28, 15));
+        assert_eq!(found("PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n"), want);
+        assert_eq!(found("PRIVMSG bob :\x01DCC CHAT chat 3323068417 4000\x01\r\n"), want);
+        for nothing in [
+            "PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01",
+            "PRIVMSG bob :hello DCC SEND file 3323068417 4000\r\n",
+            "PRIVMSG bob :\x01DCC KEEP file 3323068417 4000 99\x01\r\n",
+            "NOTICE bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
+            "PRIVMSG bob :\x01DCC SEND file\r\n",
+            "",
+            "\n",
+        ] {
+            assert_eq!(found(nothing), None, "{nothing:?}");
+        }
+    }
+}
