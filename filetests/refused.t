@@ -96,9 +96,7 @@ refused
 test listeners and sockets
 engines interpreter
 hook inet input
-rule queue num 1
 rule socket transparent 1
-rule ipsec in reqid 1
 rule osf name "Linux"
 refused
-    4:3-13: table inet t chain c rule handle 2, expression 0: queue cannot run: there are no queue listeners
+    4:3-22: table inet t chain c rule handle 2, expression 0: socket cannot run: there are no local sockets to look up

@@ -248,6 +248,17 @@ impl Packet {
         self.end += by;
     }
 
+    /// Puts other bytes from the network header on in the place of those that are there; the link header stays.
+    pub fn replace_network(&mut self, bytes: &[u8]) {
+        let end = self.network + bytes.len();
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer[self.network..end].copy_from_slice(bytes);
+        self.end = end;
+        self.set_transport(None);
+    }
+
     /// Replaces everything from the network header on, for packets that the host itself makes.
     pub fn load_network(&mut self, bytes: &[u8]) {
         self.load(bytes, 0);

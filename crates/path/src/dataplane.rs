@@ -9,6 +9,7 @@ use penstock_ruleset::link::Linked;
 use penstock_wire::{ethernet, vlan};
 
 use crate::hooks::Hooks;
+use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
 use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
@@ -52,7 +53,14 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.policies.set(conntrack, &linked.ct_objects);
-        self.hooks = Arc::new(Hooks::new(&self.net, &linked));
+        let hooks = Hooks::new(&self.net, &linked);
+        if hooks != *self.hooks {
+            // Where a held packet would go on is not where it was (nf_queue_nf_hook_drop()).
+            for _ in 0..self.state.queues.clear() {
+                self.state.counters.count(DropReason::Queue);
+            }
+        }
+        self.hooks = Arc::new(hooks);
         self.linked = linked;
     }
 
@@ -131,6 +139,41 @@ impl Dataplane {
         });
     }
 
+    /// Packets that wait for a listener's answer.
+    pub fn queued(&self) -> usize {
+        self.state.queues.len()
+    }
+
+    /// A listener's answer to the packet with this number ([`QueueRecord::id`](crate::QueueRecord::id)), which goes on or
+    /// ends at `time`.
+    ///
+    /// # Errors
+    /// No such packet waits.
+    pub fn verdict<S: Sink>(
+        &mut self,
+        id: u64,
+        answer: &QueueAnswer<'_>,
+        time: u64,
+        sink: &mut S,
+    ) -> Result<(), NotQueued> {
+        let mut result = Ok(());
+        self.burst(sink, |worker, packet| {
+            worker.pass_time(time);
+            result = worker.answer(id, answer, time, packet);
+            worker.drain();
+        });
+        result
+    }
+
+    /// The listener of a queue is gone: packets that wait there are dropped, as in the kernel.
+    pub fn close_queue<S: Sink>(&mut self, queue: u16, time: u64, sink: &mut S) {
+        let answer = QueueAnswer { verdict: QueueVerdict::Drop, mark: None, payload: None };
+        for id in self.state.queues.of(queue) {
+            // It was there a moment ago.
+            let _ = self.verdict(id, &answer, time, sink);
+        }
+    }
+
     /// Lets time pass without packets: fragments and connections whose time is over go.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
         self.burst(sink, |worker, _| {
@@ -164,7 +207,13 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Lets go of what is known about packets that are no more.
     fn frame_done(&mut self) {
+        if self.state.queues.needs_parts(self.state.reassembled.len()) {
+            return;
+        }
         self.state.reassembled.clear();
-        self.state.conntrack.release_unconfirmed();
+        // Packets that wait for a listener may have connections that are not confirmed yet.
+        if self.state.queues.is_empty() {
+            self.state.conntrack.release_unconfirmed();
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Protocol {
 }
 
 /// A base chain in a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) chain: ChainIndex,
     pub(crate) family: Family,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 }
 
 /// What a packet passes in a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// A base chain.
     Chain(Entry),
@@ -72,7 +72,7 @@ const INGRESS: u32 = 15;
 const EGRESS: u32 = 16;
 
 /// All lists of a generation. An empty list costs the test of one bit.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,

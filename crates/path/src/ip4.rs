@@ -88,6 +88,11 @@ impl<S: Sink> Worker<'_, S> {
         if !self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, &mut known) {
             return;
         }
+        self.ip4_behind_prerouting(packet, known);
+    }
+
+    /// `ip_rcv_finish()`.
+    pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
         let to = match known {
             Some(to) => to,
             None => match self.ip4_route_input(packet) {
@@ -341,9 +346,19 @@ impl<S: Sink> Worker<'_, S> {
         }
         packet.meta.priority = priority_of_tos(tos);
         packet.meta.oif = to.oif;
-        if !self.hook(Protocol::Ip, Hook::Forward, packet, Some(to)) {
-            return;
+        self.state.queues.options = *options;
+        if self.hook(Protocol::Ip, Hook::Forward, packet, Some(to)) {
+            self.ip4_behind_forward(packet, to, options);
         }
+    }
+
+    /// `ip_forward_finish()`.
+    pub(crate) fn ip4_behind_forward(
+        &mut self,
+        packet: &mut Packet,
+        to: &Destination,
+        options: &Compiled,
+    ) {
         self.ip4_forward_options(packet, options);
         self.ip4_output(packet, to);
     }

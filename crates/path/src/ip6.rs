@@ -63,9 +63,16 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
-        if !self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, &mut known) {
-            return;
+        if self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, &mut known) {
+            self.ip6_behind_prerouting(packet, known);
         }
+    }
+
+    /// `ip6_rcv_finish()`.
+    pub(crate) fn ip6_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
+        let Some(link) = self.net.link(packet.meta.iif) else {
+            return self.drop(DropReason::LinkDown, packet);
+        };
         let to = match known {
             Some(to) => to,
             None => match self.ip6_route_input(packet) {
@@ -125,9 +132,13 @@ impl<S: Sink> Worker<'_, S> {
 
     /// To this host: `input` first, then the extension headers, as in the kernel (`ip6_input()`): rules see fragments.
     fn ip6_deliver(&mut self, packet: &mut Packet, to: &Destination) {
-        if !self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
-            return;
+        if self.hook(Protocol::Ip6, Hook::Input, packet, Some(to)) {
+            self.ip6_behind_input(packet);
         }
+    }
+
+    /// `ip6_input_finish()`.
+    pub(crate) fn ip6_behind_input(&mut self, packet: &mut Packet) {
         if !self.settings.host_extensions {
             return self.deliver(packet);
         }

@@ -74,6 +74,7 @@ mod limit;
 mod nat;
 mod output;
 mod pipeline;
+mod queue;
 mod reason;
 mod reassembly;
 mod receive;
@@ -89,6 +90,7 @@ mod worker;
 
 pub use dataplane::Dataplane;
 pub use penstock_conntrack::SysctlError;
+pub use queue::{NotQueued, QueueAnswer, QueueVerdict};
 pub use reason::{Counters, Drop, DropReason, Place};
 pub use settings::Settings;
-pub use sink::{Frame, LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
+pub use sink::{Frame, LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};

@@ -133,13 +133,20 @@ impl<S: Sink> Worker<'_, S> {
         if !self.hook_before_route(protocol, Hook::Output, packet, &mut found) {
             return;
         }
-        let Some(to) = found else { return self.drop(DropReason::NoRoute, packet) };
+        match found {
+            Some(to) => self.behind_output(protocol, packet, &to),
+            None => self.drop(DropReason::NoRoute, packet),
+        }
+    }
+
+    /// `dst_output()`.
+    pub(crate) fn behind_output(&mut self, protocol: Protocol, packet: &mut Packet, to: &Destination) {
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
         match protocol {
-            Protocol::Ip => self.ip4_output(packet, &to),
-            Protocol::Ip6 => self.ip6_output(packet, &to, false),
+            Protocol::Ip => self.ip4_output(packet, to),
+            Protocol::Ip6 => self.ip6_output(packet, to, false),
             Protocol::Arp => {}
         }
     }
@@ -196,25 +203,36 @@ impl<S: Sink> Worker<'_, S> {
         let heard = Destination { local, gateway: None, ..*to };
         self.nested(packet.meta.time, |worker, copy| {
             copy.clone_from(packet);
-            if !worker.hook(protocol, Hook::Postrouting, copy, Some(to)) {
-                return;
+            worker.state.queues.heard = Some(heard);
+            let accepted = worker.hook(protocol, Hook::Postrouting, copy, Some(to));
+            worker.state.queues.heard = None;
+            if accepted {
+                worker.come_back(copy, &heard);
             }
-            let mut back = worker.state.spare.pop().unwrap_or_default();
-            back.load_network(copy.network());
-            back.meta = copy.meta.clone();
-            back.meta.iif = to.oif;
-            back.meta.oif = 0;
-            back.meta.packet_type = PacketType::Loopback;
-            worker.state.backlog.push_back((back, Some(heard)));
         });
+    }
+
+    /// A copy of what the host sent is received on the device that it left by (`dev_loopback_xmit()`).
+    pub(crate) fn come_back(&mut self, copy: &Packet, heard: &Destination) {
+        let mut back = self.state.spare.pop().unwrap_or_default();
+        back.load_network(copy.network());
+        back.meta = copy.meta.clone();
+        back.meta.iif = heard.oif;
+        back.meta.oif = 0;
+        back.meta.packet_type = PacketType::Loopback;
+        self.state.backlog.push_back((back, Some(*heard)));
     }
 
     /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
     pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
         packet.meta.oif = to.oif;
-        if !self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
-            return;
+        if self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
+            self.ip6_behind_postrouting(packet, to, forwarded);
         }
+    }
+
+    /// `__ip6_finish_output()`.
+    pub(crate) fn ip6_behind_postrouting(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
             let group = ip6::addresses(packet).map_or(0, |(_, d)| d);
             if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {

@@ -62,14 +62,29 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        for stage in list {
-            let end = match stage {
+        self.run_list_from(list, 0, context, packet, destination)
+    }
+
+    /// The same from a stage on, by its number in the list.
+    pub(crate) fn run_list_from(
+        &mut self,
+        list: &[Stage],
+        first: usize,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        for (at, stage) in list.iter().enumerate().skip(first) {
+            let mut end = match stage {
                 Stage::Chain(entry) => self.chain(entry, context, packet, destination),
                 Stage::Defrag => self.defragment(context, packet),
                 Stage::Conntrack => self.track(context, packet),
                 Stage::Nat => self.nat(context, packet, destination),
                 Stage::Confirm => self.confirm(packet),
             };
+            if let End::Queue { num, bypass, rule } = end {
+                end = self.queue((num, bypass, rule), context, at, packet, destination);
+            }
             if end != End::Accept {
                 return end;
             }

@@ -30,6 +30,8 @@ reasons! {
     Policy = "policy",
     /// A rule queued it and nobody listens.
     Queue = "queue without listener",
+    /// A rule queued it and the listener has too many already.
+    QueueFull = "queue full",
     /// A rule rejected it.
     Reject = "reject",
     /// `fwd` took it and could not send it on.

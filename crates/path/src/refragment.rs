@@ -49,6 +49,11 @@ impl ReassembledTable {
         self.packets.get(number as usize).copied()
     }
 
+    /// Packets that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Forgets all.
     #[inline]
     pub(crate) fn clear(&mut self) {

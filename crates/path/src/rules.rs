@@ -33,6 +33,12 @@ pub(crate) enum End {
     Accept,
     Dropped,
     Taken,
+    /// To a listener; who runs the list knows where the packet goes on.
+    Queue {
+        num: u16,
+        bypass: bool,
+        rule: RuleIndex,
+    },
 }
 
 /// Runs a base chain; a packet that it drops is counted.
@@ -53,12 +59,7 @@ pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: 
             worker.drop_at(reason, rule_place(image, rule), packet);
             End::Dropped
         }
-        // Without a listener.
-        Outcome::Queue { bypass: true, .. } => End::Accept,
-        Outcome::Queue { rule, .. } => {
-            worker.drop_at(DropReason::Queue, rule_place(image, rule), packet);
-            End::Dropped
-        }
+        Outcome::Queue { rule, num, bypass } => End::Queue { num, bypass, rule },
         Outcome::Stolen => {
             worker.state.counters.taken += 1;
             End::Taken
@@ -91,7 +92,7 @@ fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     Some(Place { family: family(table.nfproto), table: &table.name, chain: &linked.name, rule: None })
 }
 
-fn rule_place(image: &Image, rule: RuleIndex) -> Option<Place<'_>> {
+pub(crate) fn rule_place(image: &Image, rule: RuleIndex) -> Option<Place<'_>> {
     let name = image.rule_name(rule)?;
     Some(Place { rule: Some(name.handle), ..chain_place(image, name.chain)? })
 }
@@ -109,6 +110,16 @@ fn verdict_of<'i>(image: &'i Image, verdict: &LinkedVerdict) -> TraceVerdict<'i>
     }
 }
 
+/// The devices that a hook knows: none of arrival at output, none of departure before routing.
+pub(crate) fn devices(hook: Hook, packet: &Packet) -> (u32, u32) {
+    let (iif, oif) = (packet.meta.iif, packet.meta.oif);
+    match hook {
+        Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
+        Hook::Forward | Hook::Postrouting => (iif, oif),
+        Hook::Output | Hook::Egress => (0, oif),
+    }
+}
+
 /// What the programs of one base chain ask, at one packet.
 struct Asker<'w, 'a, 's, S> {
     worker: &'w mut Worker<'a, S>,
@@ -121,14 +132,8 @@ struct Asker<'w, 'a, 's, S> {
 }
 
 impl<S: Sink> Asker<'_, '_, '_, S> {
-    /// The devices that the hook knows: none of arrival at output, none of departure before routing.
     fn devices(&self, packet: &Packet) -> (u32, u32) {
-        let (iif, oif) = (packet.meta.iif, packet.meta.oif);
-        match self.site.context.hook {
-            Hook::Ingress | Hook::Prerouting | Hook::Input => (iif, 0),
-            Hook::Forward | Hook::Postrouting => (iif, oif),
-            Hook::Output | Hook::Egress => (0, oif),
-        }
+        devices(self.site.context.hook, packet)
     }
 
     fn fib4(&self, query: &FibQuery, daddr: u32) -> Flow4 {

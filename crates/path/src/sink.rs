@@ -1,5 +1,6 @@
 //! Where things go that leave the path: frames, deliveries, drops, log and trace records.
 
+use penstock_conntrack::Connection;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_program::expr::Log;
@@ -30,6 +31,38 @@ pub struct LogRecord<'a> {
     pub input: Option<&'a Link>,
     /// Interface of departure, where the hook has one.
     pub output: Option<&'a Link>,
+}
+
+/// A packet that a rule gives to a queue.
+#[derive(Clone, Copy)]
+pub struct QueueRecord<'a> {
+    /// Number of the packet, by which it is answered: [`Dataplane::verdict`](crate::Dataplane::verdict).
+    pub id: u64,
+    /// Number of the queue.
+    pub queue: u16,
+    /// Which rule.
+    pub place: Option<Place<'a>>,
+    /// Hook and family.
+    pub context: penstock_program::Context,
+    /// Interface of arrival, where the hook has one.
+    pub input: Option<&'a Link>,
+    /// Interface of departure, where the hook has one.
+    pub output: Option<&'a Link>,
+    /// The packet's connection.
+    pub connection: Option<Connection<'a>>,
+}
+
+/// What a queue does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// Nobody listens: the packet is dropped, or goes on if the rule says `bypass`.
+    Nobody,
+    /// Too many packets wait: it is dropped.
+    Full,
+    /// Too many packets wait: it goes on as if it was accepted (`NFQA_CFG_F_FAIL_OPEN`).
+    PassedBy,
+    /// It waits for [`Dataplane::verdict`](crate::Dataplane::verdict).
+    Held,
 }
 
 /// What happened to a traced packet. `meta.trace_id` of the packet tells packets apart.
@@ -99,6 +132,12 @@ pub trait Sink {
     /// A `log` statement.
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
         let _ = (record, packet);
+    }
+
+    /// A rule gives a packet to a queue. It is answered later, not from here.
+    fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        let _ = (record, packet);
+        Queued::Nobody
     }
 
     /// A traced packet goes a step.

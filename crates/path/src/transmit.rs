@@ -120,7 +120,7 @@ impl<S: Sink> Worker<'_, S> {
                 match self.run_list(list, context, packet, &mut None) {
                     End::Accept => {}
                     End::Taken => return true,
-                    End::Dropped => return false,
+                    End::Dropped | End::Queue { .. } => return false,
                 }
             }
             if let Some(v) = link.vlan() {

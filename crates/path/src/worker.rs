@@ -13,6 +13,7 @@ use crate::connections::Policies;
 use crate::counted::Counted;
 use crate::hooks::Hooks;
 use crate::limit::Limits;
+use crate::queue::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
 use crate::reassembly::{Fragments, Key4, Key6};
 use crate::refragment::ReassembledTable;
@@ -75,6 +76,8 @@ pub(crate) struct State {
     pub(crate) counted: Counted,
     /// When connections that have lived out are looked for next.
     pub(crate) next_expiry: u64,
+    /// Packets that wait for a listener.
+    pub(crate) queues: Queues,
     /// Packets on the loopback device, which are received after what is being done now.
     pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
     /// Buffers not in use.
@@ -114,6 +117,7 @@ impl State {
             policies: Policies::default(),
             counted: Counted::default(),
             next_expiry: 0,
+            queues: Queues::default(),
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),

@@ -379,7 +379,6 @@ const NO_CONNTRACK: &str = "there is no connection tracking";
 fn waits_for(expr: &Expr) -> Option<Unsupported> {
     let reason = match expr {
         Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
-        Expr::Queue(_) => "there are no queue listeners",
         Expr::Synproxy(_) => "there is no TCP proxy",
         Expr::Tproxy(_) | Expr::Socket(_) => "there are no local sockets to look up",
         Expr::Osf(_) => "there is no database of operating systems",
