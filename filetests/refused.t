@@ -99,4 +99,4 @@ hook inet input
 rule socket transparent 1
 rule osf name "Linux"
 refused
-    4:3-22: table inet t chain c rule handle 2, expression 0: socket cannot run: there are no local sockets to look up
+    4:3-20: table inet t chain c rule handle 2, expression 0: socket cannot run: there are no local sockets to look up

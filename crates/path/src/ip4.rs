@@ -353,12 +353,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_forward_finish()`.
-    pub(crate) fn ip4_behind_forward(
-        &mut self,
-        packet: &mut Packet,
-        to: &Destination,
-        options: &Compiled,
-    ) {
+    pub(crate) fn ip4_behind_forward(&mut self, packet: &mut Packet, to: &Destination, options: &Compiled) {
         self.ip4_forward_options(packet, options);
         self.ip4_output(packet, to);
     }
