@@ -171,7 +171,12 @@ fn packet(b: &mut [u8], at: usize, outer: bool, f: &mut impl FnMut(u16) -> u16) 
                 return set(b, transport + 4, id, Some(check));
             }
             if error && outer {
+                // A checksum inside may have been corrected twice: what it was first counts.
+                let mut first = BTreeMap::new();
                 for Change { at, old } in packet(b, transport + 8, false, f) {
+                    first.entry(at).or_insert(old);
+                }
+                for (at, old) in first {
                     let new = word(b, at);
                     correct(b, check, old, new);
                 }

@@ -4,7 +4,7 @@
 //! nobody else sees; without the rights for those, everything here is skipped, and says so.
 //!
 //! Arguments: words that a scenario's name must contain, or a scenario's directory, whose listings are then printed.
-//! Environment: `PENSTOCK_RANDOM` (how many random scenarios, default
+//! Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind, default
 //! 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
 //! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
@@ -17,6 +17,7 @@ mod namespace;
 mod net;
 mod penstock;
 mod random;
+mod random_nat;
 mod router;
 mod scenario;
 mod shrink;
@@ -49,10 +50,11 @@ fn main() -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
-    println!("kernel: {random} random scenarios, PENSTOCK_SEED={seed}");
+    println!("kernel: {random} random scenarios of filtering, as many of NAT, PENSTOCK_SEED={seed}");
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
         .chain((seed..seed + random).map(random::scenario))
+        .chain((seed..seed + random).map(random_nat::scenario))
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();

@@ -1,6 +1,7 @@
 //! UDP and UDP-Lite (`nf_conntrack_proto_udp.c`).
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
+use crate::dissect::Layers;
 use crate::entry::Proto;
 use crate::settings::{SECOND, Tracker};
 use crate::status;
@@ -21,7 +22,9 @@ impl Conntrack {
                 n if n < udplite::LEN || n > data.len() => return false,
                 n => n,
             };
-            return h.checksum() != 0 && (!self.verifies(p) || p.checksum_ok(coverage));
+            // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are wrong (observed on 6.18).
+            let as_udp = Seen { at: Layers { protocol: protocol::UDP, ..p.at }, ..*p };
+            return h.checksum() != 0 && (!self.verifies(p) || as_udp.checksum_ok(coverage));
         }
         let Some(h) = udp::Header::new(data) else { return false };
         let len = usize::from(h.length());

@@ -74,7 +74,8 @@ impl Network {
             if link_only && l.index != link {
                 continue;
             }
-            for a in &l.addresses6 {
+            // The kernel keeps the address that was added last in front, and of equals takes the first.
+            for a in l.addresses6.iter().rev() {
                 let scope = scope6(a.local);
                 let rank = Rank {
                     same: a.local == to,

@@ -42,6 +42,16 @@ impl<S: Sink> Worker<'_, S> {
         let ct = packet.meta.ct;
         let Some(connection) = self.state.conntrack.connection(&ct) else { return End::Accept };
         let manip = manip_of(context.hook);
+        // Packets on the loopback device have their route already.
+        if context.hook == Hook::Prerouting && destination.is_some() {
+            let before = destination_bytes(packet);
+            let routed = destination.take();
+            let end = self.nat(context, packet, destination);
+            if destination_bytes(packet) == before {
+                *destination = routed;
+            }
+            return end;
+        }
         let direction = if ct.info.is_reply() { Direction::Reply } else { Direction::Original };
         let new = !matches!(ct.info, CtInfo::Established | CtInfo::EstablishedReply);
         if !new {
@@ -122,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
         End::Dropped
     }
 
-    /// What follows from a change of the destination.
+    /// A packet of the host's own goes where its connection goes.
     #[inline]
     fn nat_routed(
         &mut self,
@@ -131,22 +141,13 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        let translates = match context.hook {
-            Hook::Prerouting => destination.is_some(),
-            Hook::Output => true,
-            _ => false,
-        };
-        if !translates {
+        if context.hook != Hook::Output {
             return End::Accept;
         }
         let Some(connection) = self.state.conntrack.connection(&packet.meta.ct) else { return End::Accept };
         let there = connection.tuple(direction);
         let back = connection.tuple(direction.opposite());
         if there.dst == back.src {
-            return End::Accept;
-        }
-        if context.hook == Hook::Prerouting {
-            *destination = None;
             return End::Accept;
         }
         *destination = self.route_again(protocol_of(context), packet);
@@ -268,6 +269,17 @@ impl<S: Sink> Worker<'_, S> {
         }
         best.map(|local| IpAddr::V6(local.into()))
     }
+}
+
+/// Destination address of a packet.
+fn destination_bytes(packet: &Packet) -> [u8; 16] {
+    let network = packet.network();
+    let (at, len) = if network.first().is_some_and(|b| b >> 4 == 6) { (24, 16) } else { (16, 4) };
+    let mut out = [0; 16];
+    if let Some(address) = network.get(at..at + len) {
+        out[..len].copy_from_slice(address);
+    }
+    out
 }
 
 const GLOBAL: u8 = 14;

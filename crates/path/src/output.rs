@@ -167,7 +167,9 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Ip6 => {
                 let h = ipv6::Header::new(packet.network())?;
                 let daddr = u128::from(h.dst());
-                let oif = if ip6::needs_device(daddr) { packet.meta.oif } else { 0 };
+                // The loopback address needs no device here (ip6_route_me_harder()).
+                let bound = daddr >> 120 == 0xff || ip6::is_link_local(daddr);
+                let oif = if bound { packet.meta.oif } else { 0 };
                 self.ip6_route_output(daddr, Some(h.src().into()), mark, oif)
             }
             Protocol::Arp => None,
