@@ -37,7 +37,7 @@ fn pieces(head: impl Fn() -> Frame, whole: &Frame, id: u16, df: bool, cuts: &[(u
             let flags = u16::from(df) << 14 | u16::from(end < payload.len()) << 13;
             head()
                 .id(id)
-                .patch(6, &(flags | (start / 8) as u16).to_be_bytes())
+                .set(6, &(flags | (start / 8) as u16).to_be_bytes())
                 .protocol(bytes[14 + 9])
                 .data(&payload[start..end])
         })
@@ -342,14 +342,19 @@ table ip6 t {
             let timeouts = on("fragments_that_wait_too_long", HOOKS)
                 .sysctl("net.ipv4.ipfrag_time", 1)
                 .sysctl("net.netfilter.nf_conntrack_frag6_timeout", 1);
-            timeouts
-                .frame("lan", &first(f4(161, 1000, &[(0, 400)])))
-                .frame("lan", &first(f4(162, 1000, &[(400, 800)])))
-                .frame("lan", &first(d(&host, 163, 1000, false, &[(0, 400)])))
-                .frame("lan", &first(f6(161, 1000, &[(0, 400)])))
-                .frame("lan", &first(f6(162, 1000, &[(400, 800)])))
-                .frame("lan", &first(d6(&host6, 163, 1000, &[(0, 400)])))
-                .wait(Duration::from_millis(2200))
+            // Far enough from each other for the order in which the kernel's timers run.
+            let pieces = [
+                f4(161, 1000, &[(0, 400)]),
+                f4(162, 1000, &[(400, 800)]),
+                d(&host, 163, 1000, false, &[(0, 400)]),
+                f6(161, 1000, &[(0, 400)]),
+                f6(162, 1000, &[(400, 800)]),
+                d6(&host6, 163, 1000, &[(0, 400)]),
+            ];
+            pieces
+                .into_iter()
+                .fold(timeouts, |s, piece| s.frame("lan", &piece[0]).wait(Duration::from_millis(100)))
+                .wait(Duration::from_millis(1500))
                 .frame("lan", &first(f4(161, 1000, &[(400, END)])))
                 .frame("lan", &out4().udp(5, 9))
         },
