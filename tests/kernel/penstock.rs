@@ -20,6 +20,10 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     } else {
         command.arg("run");
     }
+    let connections = directory.join("connections");
+    if scenario.tracks() {
+        command.arg("--conntrack").arg(&connections);
+    }
     let output = command
         .arg("--net")
         .arg(directory.join("net.ip"))
@@ -36,6 +40,10 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     }
     let mut outcome =
         Outcome { listing: without_delivery(&String::from_utf8_lossy(&output.stdout)), ..Outcome::default() };
+    if scenario.tracks() {
+        let text = std::fs::read_to_string(&connections).map_err(e)?;
+        outcome.connections = Some(text.lines().map(str::to_owned).collect());
+    }
     for device in devices(&scenario.net) {
         let frames = read(&written.join(format!("{device}.pcap")))?;
         outcome.sent.insert(device, frames);

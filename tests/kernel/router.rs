@@ -262,6 +262,8 @@ impl Router {
             *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
         }
         self.spent = scenario.has_fragments();
+        // Rules that ask for it switch it on, and it stays on.
+        sysctl("netfilter/nf_conntrack_acct", "0");
         self.load(&scenario.all_rules())?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;

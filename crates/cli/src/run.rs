@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_conntrack::{Conntrack, Style};
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_net::Network;
 use penstock_path::{Dataplane, Frame, Settings, SysctlError};
@@ -127,10 +128,26 @@ fn run(options: &Options) -> Result<bool, String> {
     output.finish()?;
     let (whole, end) = pumped?;
 
+    if let Some(file) = &options.conntrack {
+        path.conntrack_mut().advance(end);
+        write_connections(file, path.conntrack()).map_err(failed(file))?;
+    }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
     let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)
+}
+
+/// Writes the connections that have not lived out, a line each.
+fn write_connections(file: &Path, conntrack: &Conntrack) -> std::io::Result<()> {
+    let mut out: Box<dyn Write> = match file.to_str() {
+        Some("-") => Box::new(std::io::stderr().lock()),
+        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
+    };
+    for connection in conntrack.iter() {
+        writeln!(out, "{}", connection.line(Style::default()))?;
+    }
+    out.flush()
 }
 
 /// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.

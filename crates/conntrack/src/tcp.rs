@@ -11,6 +11,7 @@ use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::entry::Proto;
 use crate::settings::{SECOND, Timeouts, Tracker};
 use crate::{Direction, status};
+use penstock_packet::Ct;
 use penstock_wire::tcp::{self, flag};
 
 const RETRANS: usize = 10;
@@ -209,6 +210,20 @@ impl Tcp {
 }
 
 impl Conntrack {
+    /// Notes that this host answers a packet of a TCP connection with a reset (`nf_conntrack_tcp_set_closing()`).
+    pub fn set_closing(&mut self, ct: &Ct) {
+        let Some(n) = self.resolve(ct) else { return };
+        if !self.store[n].has(status::CONFIRMED) {
+            return;
+        }
+        let timeout = self.timeouts(n, Tracker::Tcp)[State::Close as usize];
+        let Proto::Tcp(tcp) = &mut self.store[n].proto else { return };
+        let before = std::mem::replace(&mut tcp.state, State::Close);
+        if before != State::Close {
+            self.set_timeout(n, timeout);
+        }
+    }
+
     /// A segment of entry `n` (`nf_conntrack_tcp_packet()`).
     pub(crate) fn tcp_packet(&mut self, n: u32, p: &Seen<'_>) -> Outcome {
         let bytes = p.transport();

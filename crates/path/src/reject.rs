@@ -156,6 +156,7 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                 bytes.extend_from_slice(&segment);
+                self.state.conntrack.set_closing(&packet.meta.ct);
                 self.send_made(Protocol::Ip, &bytes, packet.meta.time, mark, answer_ct(packet), way);
                 self.give_back(bytes);
             }
@@ -186,6 +187,7 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                 bytes.extend_from_slice(&segment);
+                self.state.conntrack.set_closing(&packet.meta.ct);
                 self.send_made(Protocol::Ip6, &bytes, packet.meta.time, mark, answer_ct(packet), way);
                 self.give_back(bytes);
             }

@@ -8,6 +8,7 @@ mod malformed;
 mod nat;
 mod netdev;
 mod rules;
+mod tracking;
 
 use crate::frame::Frame;
 use crate::net::NET;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Scenario> {
         netdev::all(),
         host::all(),
         nat::all(),
+        tracking::all(),
     ]
     .concat()
 }

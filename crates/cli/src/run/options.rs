@@ -11,7 +11,7 @@ use crate::options::{Opt, Values, flag, long};
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
 
-const OPTIONS: [Opt; 12] = [
+const OPTIONS: [Opt; 13] = [
     long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
@@ -31,6 +31,11 @@ const OPTIONS: [Opt; 12] = [
     .takes("FILE", Values::Files),
     long("nflog", "write what `log group` statements say to FILE, as `tcpdump -i nflog` does")
         .takes("FILE", Values::Files),
+    long(
+        "conntrack",
+        "write the connections at the end to FILE (`-` for standard error), as `conntrack -L` does",
+    )
+    .takes("FILE", Values::Files),
     long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
         .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
@@ -99,6 +104,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// Records of `log group` statements.
     pub nflog: Option<PathBuf>,
+    /// The connections at the end.
+    pub conntrack: Option<PathBuf>,
     /// Settings of the host by the names of their sysctls.
     pub sysctls: Vec<(String, u32)>,
     pub json: bool,
@@ -120,7 +127,7 @@ impl Options {
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
-        let (mut log, mut nflog) = (None, None);
+        let (mut log, mut nflog, mut conntrack) = (None, None, None);
         let mut sysctls = Vec::new();
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
@@ -140,6 +147,9 @@ impl Options {
                 Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
                 Long("nflog") => {
                     once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
+                }
+                Long("conntrack") => {
+                    once(&mut conntrack, "--conntrack", PathBuf::from(parser.value().map_err(sentence)?))?
                 }
                 Long("sysctl") => {
                     for value in parser.values().map_err(sentence)? {
@@ -173,6 +183,7 @@ impl Options {
             write_dir,
             log,
             nflog,
+            conntrack,
             sysctls,
             json,
             engine: engine.unwrap_or(Engine::Interpreter),
