@@ -93,10 +93,3 @@ rule fib saddr . iif oif missing
 refused
     4:3-29: Could not process rule: Operation not supported
 
-test listeners and sockets
-engines interpreter
-hook inet input
-rule socket transparent 1
-rule osf name "Linux"
-refused
-    4:3-20: table inet t chain c rule handle 2, expression 0: socket cannot run: there are no local sockets to look up

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use penstock_conntrack::Conntrack;
 use penstock_net::Network;
 use penstock_packet::Packet;
+use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
 use penstock_wire::{ethernet, vlan};
 
@@ -13,6 +14,7 @@ use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
 use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
+use crate::sockets::Sockets;
 use crate::worker::{State, Worker};
 
 /// The packet path of one network namespace. One worker uses it at a time.
@@ -62,6 +64,16 @@ impl Dataplane {
         }
         self.hooks = Arc::new(hooks);
         self.linked = linked;
+    }
+
+    /// Who answers for the host's sockets (`socket`, `tproxy`); by default there are none.
+    pub fn set_sockets(&mut self, sockets: Box<dyn Sockets>) {
+        self.state.sockets = sockets;
+    }
+
+    /// What `osf` knows operating systems by; by default nothing, so that all are `unknown`.
+    pub fn set_fingerprints(&mut self, fingerprints: Arc<Fingerprints>) {
+        self.state.fingerprints = fingerprints;
     }
 
     /// The generation in force.

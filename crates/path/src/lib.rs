@@ -83,6 +83,7 @@ mod reject;
 mod rules;
 mod settings;
 mod sink;
+mod sockets;
 mod sysctl;
 mod track;
 mod transmit;
@@ -90,7 +91,10 @@ mod worker;
 
 pub use dataplane::Dataplane;
 pub use penstock_conntrack::SysctlError;
+pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
+pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queue::{NotQueued, QueueAnswer, QueueVerdict};
 pub use reason::{Counters, Drop, DropReason, Place};
 pub use settings::Settings;
 pub use sink::{Frame, LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
+pub use sockets::{ListedSocket, SocketList, Sockets};

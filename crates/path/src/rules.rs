@@ -2,15 +2,20 @@
 
 use std::net::IpAddr;
 
+use penstock_conntrack::Direction;
+use penstock_conntrack::status::SRC_NAT_DONE;
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
-use penstock_packet::Packet;
+use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{
-    ConnCount, CtObject, Decision, FibQuery, Interface, NatRequest, Rejection, Route, Trace,
+    ConnCount, CtObject, Decision, FibQuery, Interface, LocalSocket, NatRequest, Rejection, Route,
+    SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log};
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome};
 use penstock_ruleset::Family;
+use penstock_wire::protocol;
 
 use crate::connections;
 use crate::hooks::Entry;
@@ -277,6 +282,48 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     fn connlimit(&mut self, packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
         let state = &mut *self.worker.state;
         state.counted.count(&state.conntrack, packet, count)
+    }
+
+    fn queue_seed(&self) -> u32 {
+        self.worker.state.queue_seed
+    }
+
+    fn fingerprints(&self) -> Option<&Fingerprints> {
+        Some(&self.worker.state.fingerprints)
+    }
+
+    fn socket(&mut self, query: &SocketQuery) -> Option<LocalSocket> {
+        self.worker.state.sockets.find(query)
+    }
+
+    fn socket_by_id(&mut self, id: u32) -> Option<LocalSocket> {
+        self.worker.state.sockets.by_id(id)
+    }
+
+    fn socket_cgroup(&mut self, socket: &LocalSocket, level: u32) -> Option<u64> {
+        self.worker.state.sockets.cgroup(socket.id, level)
+    }
+
+    fn primary_address(&mut self, device: u32, v6: bool) -> Option<IpAddr> {
+        let link = self.worker.net.link(device)?;
+        if v6 {
+            return link.addresses6.first().map(|a| IpAddr::V6(a.local.into()));
+        }
+        link.addresses4.first().map(|a| IpAddr::V4(a.local.into()))
+    }
+
+    fn untranslated_source(&mut self, packet: &Packet) -> Option<(IpAddr, u16)> {
+        let ct = &packet.meta.ct;
+        let answer = match packet.transport()?.protocol {
+            protocol::ICMP => CtInfo::RelatedReply,
+            _ => CtInfo::EstablishedReply,
+        };
+        let connection = self.worker.state.conntrack.connection(ct).filter(|_| ct.info == answer)?;
+        if connection.status() & SRC_NAT_DONE == 0 {
+            return None;
+        }
+        let original = connection.tuple(Direction::Original);
+        Some((original.source(), original.src_id))
     }
 
     fn trace(&mut self, packet: &Packet, step: Trace<'_>) {

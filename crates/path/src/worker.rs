@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
 use penstock_net::{Link, Network, RouteType};
 use penstock_packet::Packet;
 use penstock_program::Image;
 use penstock_program::env::Interface;
+use penstock_program::osf::Fingerprints;
 
 use crate::connections::Policies;
 use crate::counted::Counted;
@@ -19,6 +21,7 @@ use crate::reassembly::{Fragments, Key4, Key6};
 use crate::refragment::ReassembledTable;
 use crate::settings::Settings;
 use crate::sink::Sink;
+use crate::sockets::{SocketList, Sockets};
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
@@ -76,6 +79,12 @@ pub(crate) struct State {
     pub(crate) counted: Counted,
     /// When connections that have lived out are looked for next.
     pub(crate) next_expiry: u64,
+    /// The host's sockets.
+    pub(crate) sockets: Box<dyn Sockets>,
+    /// What operating systems are known by.
+    pub(crate) fingerprints: Arc<Fingerprints>,
+    /// Decides which of several queues gets a packet.
+    pub(crate) queue_seed: u32,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Packets on the loopback device, which are received after what is being done now.
@@ -117,6 +126,9 @@ impl State {
             policies: Policies::default(),
             counted: Counted::default(),
             next_expiry: 0,
+            sockets: Box::new(SocketList::default()),
+            fingerprints: Arc::default(),
+            queue_seed: fastrand::Rng::with_seed(!seed).u32(..),
             queues: Queues::default(),
             backlog: VecDeque::new(),
             spare: Vec::new(),

@@ -380,8 +380,6 @@ fn waits_for(expr: &Expr) -> Option<Unsupported> {
     let reason = match expr {
         Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
         Expr::Synproxy(_) => "there is no TCP proxy",
-        Expr::Tproxy(_) | Expr::Socket(_) => "there are no local sockets to look up",
-        Expr::Osf(_) => "there is no database of operating systems",
         Expr::Objref(Objref::Named { kind, .. }) => return object_waits_for(*kind),
         _ => return None,
     };

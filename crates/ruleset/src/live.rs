@@ -121,7 +121,8 @@ impl Object {
         }
     }
 
-    /// Takes another configuration: quotas (the bytes seen stay) and synproxies; others keep theirs.
+    /// Takes another configuration: quotas (the bytes seen stay), limits (what was taken stays) and synproxies; others
+    /// keep theirs.
     pub(crate) fn update(&mut self, value: ObjectValue) {
         match (&mut self.value, value) {
             (ObjectValue::Quota(old), ObjectValue::Quota(new)) => {
@@ -129,6 +130,7 @@ impl Object {
                 old.over = new.over;
             }
             (ObjectValue::Synproxy(old), ObjectValue::Synproxy(new)) => *old = new,
+            (ObjectValue::Limit(old), ObjectValue::Limit(new)) => *old = new,
             _ => {}
         }
     }

@@ -12,8 +12,8 @@ use crate::model::{Object, ObjectValue, UserData};
 use crate::{Blame, Errno, Error};
 
 impl OpenTable<'_> {
-    /// Objects that are there keep what they are, but for quotas and synproxies, which take the new
-    /// configuration (`ops->update`); the bytes a quota has seen stay.
+    /// Objects that are there keep what they are, but for quotas, synproxies and limits, which take the new
+    /// configuration (`ops->update`; the kernel has none for limits); the bytes a quota has seen stay.
     pub(super) fn add_object(
         &mut self,
         mode: Mode,
@@ -27,7 +27,7 @@ impl OpenTable<'_> {
             if mode == Mode::Create {
                 return Err(Error::new(Errno::Eexist, Blame::Object));
             }
-            if matches!(value, ObjectValue::Quota(_) | ObjectValue::Synproxy(_))
+            if matches!(value, ObjectValue::Quota(_) | ObjectValue::Limit(_) | ObjectValue::Synproxy(_))
                 && let Some(object) = by_handle_mut(&mut self.table.objects, handle)
             {
                 self.batch.changed = true;
