@@ -263,16 +263,10 @@ impl<'a> Comparison<'a> {
         for (name, a, b) in
             [("error", &theirs.stderr, &mine.stderr), ("output", &theirs.stdout, &mine.stdout)]
         {
-            let (a, b) = (masks::theirs(a), masks::ours(b));
-            if a == b {
-                continue;
+            let Some((a, b)) = masks::differences(a, b) else { continue };
+            for (side, text) in [("nft", a), ("penstock", b)] {
+                lines.extend(text.iter().map(|l| format!("    {name} {side:8} {l}")));
             }
-            let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-            let show = |side: &str, text: &[String]| -> Vec<String> {
-                text.iter().skip(at).take(4).map(|l| format!("    {name} {side:8} {l}")).collect()
-            };
-            lines.extend(show("nft", &a));
-            lines.extend(show("penstock", &b));
         }
         if !lines.is_empty() {
             self.found.push(format!("  {what}\n{}", lines.join("\n")));

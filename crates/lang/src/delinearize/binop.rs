@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::{constant, fields, raw, set_type};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, Payload, RelOp};
-use crate::datatype::Type;
+use crate::datatype::{DataType, Type};
 use crate::exthdr;
 
 /// What a relation becomes.
@@ -169,9 +169,44 @@ pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
     if matches!(left.kind, ExprKind::Payload(_)) && matches!(right.kind, ExprKind::Set { .. }) {
         retype(right, &left.dtype, left.order);
     }
+    if is_presence(left) && matches!(right.kind, ExprKind::Set { .. }) {
+        retype(right, &Type::Base(DataType::Integer), left.order);
+    }
+    number_presence(left, right);
     if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
         for (i, part) in parts.iter().enumerate().filter(|(_, p)| matches!(p.kind, ExprKind::Payload(_))) {
             elements.iter_mut().for_each(|e| retype_part(e, i, part));
+        }
+    }
+}
+
+/// Answers in concatenations, of sets and maps, are numbers.
+pub(super) fn number_presence(left: &Expr, right: &mut Expr) {
+    if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
+        for (i, part) in parts.iter().enumerate().filter(|(_, p)| is_presence(p)) {
+            let number = Expr { dtype: Type::Base(DataType::Integer), ..part.clone() };
+            elements.iter_mut().for_each(|e| retype_part(e, i, &number));
+        }
+    }
+}
+
+/// Whether this asks if an extension header or option is there: nft lists sets of answers as numbers.
+fn is_presence(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Exthdr(exthdr) if exthdr.present)
+}
+
+/// Orderings of flags that a register holds in the order of the machine: nft compares their bytes turned, and so finds no
+/// names for them.
+pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
+    let ordering = matches!(op, RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte);
+    if ordering && matches!(left.dtype, Type::Base(DataType::CtState | DataType::CtStatus)) {
+        number(right);
+    }
+    fn number(flags: &mut Expr) {
+        flags.dtype = Type::Base(DataType::Bitmask);
+        if let ExprKind::Binop { left, right, .. } = &mut flags.kind {
+            number(left);
+            number(right);
         }
     }
 }

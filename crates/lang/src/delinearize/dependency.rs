@@ -174,7 +174,8 @@ impl Dependencies {
             (ExprKind::Meta { key: MetaKey::NfProto }, 10) => 6,
             (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x0800) => 4,
             (ExprKind::Meta { key: MetaKey::Protocol } | ExprKind::Payload(_), 0x86dd) => 6,
-            (ExprKind::Meta { key: MetaKey::NfProto }, _) => 0,
+            (ExprKind::Meta { key: MetaKey::NfProto | MetaKey::Protocol }, _) => 0,
+            (ExprKind::Payload(payload), _) if payload.base == PayloadBase::Link => 0,
             _ => return true,
         };
         match family {

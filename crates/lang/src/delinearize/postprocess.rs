@@ -199,8 +199,12 @@ impl Walk {
             binop::retype_concat(&left, &mut right);
             binop::retype_raw(&left, &mut right);
         }
+        if let ExprKind::Exthdr(_) = left.kind {
+            binop::retype_raw(&left, &mut right);
+        }
         binop::widen(&left, &mut right);
         self.expr(&mut right);
+        binop::number_flags(op, &left, &mut right);
         if let ExprKind::Meta { key } = left.kind
             && is_equality(op)
             && let ExprKind::Value(value) = right.kind
@@ -427,7 +431,7 @@ impl Walk {
                         binop::shift_down(mappings, shift, key.len);
                         walk.kill_for(key);
                     }
-                    binop::retype_raw(key, mappings);
+                    binop::number_presence(key, mappings);
                 });
             }
             ExprKind::Range { left, right } => {

@@ -183,6 +183,7 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             New::Chain(block) => {
+                self.check_table(target)?;
                 self.chain(block)?;
                 if let (Some(table), Some(chain)) = (&self.table, &target.chain) {
                     let base = block.hook.is_some();
@@ -196,9 +197,13 @@ impl Eval<'_, '_> {
                 if rule.unread {
                     *rule = again::rule(&mut self.ctx.inputs, rule.loc);
                 }
-                self.rule(rule)
+                self.rule(rule)?;
+                self.check_position(target)
             }
-            New::Set(block) => self.define_set(block, target),
+            New::Set(block) => {
+                self.check_table(target)?;
+                self.define_set(block, target)
+            }
             New::Elements(elements) => {
                 if let ExprKind::Set { flags: SetExprFlags { unread: true, .. }, .. } = elements.kind {
                     let info = self.set_of_elements(elements, target)?;
@@ -227,6 +232,7 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             New::Object(object) => {
+                self.check_table(target)?;
                 if let (Some(table), Some(name)) = (&self.table, &target.name) {
                     let table = self.ctx.cache.add_table(family, table);
                     table.objects.insert((object.kind, name.text.clone()), ());
@@ -234,6 +240,7 @@ impl Eval<'_, '_> {
                 Ok(())
             }
             New::Flowtable(block) => {
+                self.check_table(target)?;
                 self.flowtable(block)?;
                 if let (Some(table), Some(name)) = (&self.table, &target.name) {
                     self.ctx.cache.add_table(family, table).flowtables.insert(name.text.clone(), ());
@@ -513,6 +520,33 @@ impl Eval<'_, '_> {
     }
 
     /// What is listed, reset or flushed must be there.
+    /// A rule can be put beside those that were there when the run began.
+    fn check_position(&self, target: &Target) -> Result {
+        let (Some(position), Some(table), Some(chain)) = (&target.position, &target.table, &target.chain)
+        else {
+            return Ok(());
+        };
+        let before = &self.ctx.before;
+        let table = before.tables.iter().find(|t| t.family == self.family && t.name == table.text);
+        let chain = table.and_then(|t| t.chains.iter().find(|c| c.name == chain.text));
+        match chain {
+            Some(chain) if chain.rules.iter().all(|r| r.handle != position.value) => {
+                error(position.loc, "Could not process rule: No such file or directory")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The table that something is added to.
+    fn check_table(&self, target: &Target) -> Result {
+        match &target.table {
+            Some(table) if self.ctx.cache.table(self.family, &table.text).is_none() => {
+                self.table_not_found(table)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_target(&mut self, object: ObjKind, target: &Target) -> Result {
         let Some(table) = &target.table else { return Ok(()) };
         let Some(info) = self.ctx.cache.table(self.family, &table.text) else {

@@ -85,6 +85,8 @@ pub struct Context<'a> {
     pub cache: Cache,
     /// The time at which `expires` of elements counts, in nanoseconds of the packet clock.
     pub now: u64,
+    /// What the run began with.
+    pub(crate) before: Generation,
     /// Nothing is simplified: sets of one stay sets.
     pub as_listed: bool,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
@@ -113,6 +115,7 @@ impl<'a> Context<'a> {
     pub fn new(generation: &Generation, names: &'a dyn Names) -> Self {
         Context {
             names,
+            before: generation.clone(),
             cache: Cache::new(generation),
             now: 0,
             as_listed: false,

@@ -119,7 +119,7 @@ impl Eval<'_, '_> {
         let ExprKind::Exthdr(exthdr) = &mut e.kind else { return Ok(()) };
         if exthdr.present {
             e.dtype = Type::Base(DataType::Boolean);
-            e.order = ByteOrder::Host;
+            e.order = ByteOrder::Big;
             e.len = 1;
         } else if let Some(field) = exthdr.field {
             e.dtype = Type::Base(field.dtype);

@@ -90,6 +90,7 @@ impl Eval<'_, '_> {
         let expected = self.expected.clone();
         let ExprKind::Set { elements, flags } = &mut e.kind else { return Ok(()) };
         let mut nested = false;
+        let mut other_type = None;
         for element in elements.iter_mut() {
             if !matches!(element.kind, ExprKind::SetElem(_) | ExprKind::Mapping { .. }) {
                 let (key, loc) = (element.take(), element.loc);
@@ -113,6 +114,10 @@ impl Eval<'_, '_> {
                     flags.concat |= matches!(key.kind, ExprKind::Concat(_));
                 }
             }
+            // A concatenation is of the types of its parts, whatever was expected, and the set is of the last one's type.
+            if let (ExprKind::Concat(_), Some(wanted)) = (&key.kind, &expected.dtype) {
+                other_type = Some(key.dtype.clone()).filter(|dtype| dtype.id() != wanted.id());
+            }
             self.expected = expected.clone();
         }
         if nested {
@@ -120,6 +125,9 @@ impl Eval<'_, '_> {
         }
         flags.constant = true;
         self.adopt(e);
+        if let Some(dtype) = other_type {
+            e.dtype = dtype;
+        }
         e.constant = true;
         e.singleton = false;
         Ok(())

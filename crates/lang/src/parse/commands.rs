@@ -269,11 +269,12 @@ impl Parser<'_> {
         let mut target = self.chain_target()?;
         let start = self.here();
         match self.word() {
-            "position" | "handle" => {
+            "position" => {
                 self.take();
                 let value = self.number()?;
                 target.position = Some(Handle { value, loc: self.since(start) });
             }
+            "handle" => target.position = Some(self.handle()?),
             "index" => {
                 self.take();
                 let value = self.number()?;

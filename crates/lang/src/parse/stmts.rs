@@ -143,6 +143,7 @@ impl Parser<'_> {
             "reset" => {
                 self.take();
                 self.need("tcp")?;
+                self.keywords = super::words::keywords_behind("tcp");
                 if !self.at("option") {
                     return self.unexpected(&["option"]);
                 }

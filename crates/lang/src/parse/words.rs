@@ -192,6 +192,7 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "name"],
         "tcp" => &[
             "option",
+            "sack",
             "maxseg",
             "sack-perm",
             "timestamp",
@@ -202,7 +203,6 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "urgptr",
             "ackseq",
         ],
-        "reset" => &["option"],
         "numgen" | "jhash" | "symhash" => &["inc", "mod", "seed", "offset"],
         "ipsec" => &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
         "socket" => &["transparent", "wildcard", "cgroupv2", "level"],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_ruleset::model::{Chain, Family, Generation, Table};
+use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
 
 use super::{Session, Step, has_state};
 use crate::ast::cmd::{ObjKind, Target};
@@ -15,6 +15,7 @@ use crate::diag::Diagnostic;
 use crate::json;
 use crate::print::listing::{Listing, Missing, family_name};
 use crate::source::Loc;
+use crate::userdata::SetUserData;
 
 type Answer = Result<String, Box<Diagnostic>>;
 
@@ -151,7 +152,11 @@ impl Session<'_> {
             let set = json::Tables { listing, table }.set(set, shown);
             return Ok(json::to_text(&json::document([set])) + "\n");
         }
-        Ok(listing.set_with(table, set, &shown))
+        // nft knows no more than the name of the type then.
+        let mut userdata = SetUserData::decode(&set.userdata);
+        (userdata.key_typeof, userdata.data_typeof) = (None, None);
+        let named = Set { userdata: userdata.encode(), ..Set::clone(set) };
+        Ok(listing.set_with(table, &named, &shown))
     }
 }
 

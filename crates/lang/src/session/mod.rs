@@ -28,8 +28,8 @@ use std::sync::Arc;
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::change::Position;
 use penstock_ruleset::link::{Linked, Place};
-use penstock_ruleset::model::{ElementValue, Generation};
-use penstock_ruleset::{Change, Ruleset, Transaction};
+use penstock_ruleset::model::{ElementValue, Family, Generation};
+use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
 use penstock_sets::Element;
 
 use crate::ast::{Cmd, CmdKind};
@@ -130,6 +130,8 @@ struct Execution {
     done: Vec<Done>,
     /// What was refused.
     diags: Diagnostics,
+    /// Tables that were found wrong as a whole, and why.
+    invalid: Vec<(Family, Arc<str>, Errno)>,
     stdout: String,
 }
 
@@ -141,6 +143,7 @@ impl Execution {
             answers: true,
             done: Vec::new(),
             diags: Diagnostics::default(),
+            invalid: Vec::new(),
             stdout: String::new(),
         }
     }
@@ -356,7 +359,7 @@ impl<'a> Session<'a> {
     fn execute(&self, step: Step, execution: &mut Execution) {
         // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
         let keep = self.options.echo || self.options.runnable_only;
-        let Execution { transaction, now, answers, done, diags, stdout } = execution;
+        let Execution { transaction, now, answers, done, diags, invalid, stdout } = execution;
         if step.lowered.is_empty() {
             if *answers {
                 stdout.push_str(&step.debug);
@@ -374,7 +377,25 @@ impl<'a> Session<'a> {
             }
             let what = refusals::Subject::of(&change);
             let kept = keep.then(|| change.clone());
-            match transaction.apply(change) {
+            let place = refusals::place(&change).map(|(family, table)| (family, Arc::<str>::from(table)));
+            let found = found_invalid(&change, invalid);
+            let applied = match (transaction.apply(change), found) {
+                // The kernel looks at the whole table at each change then, and tells each time what it finds.
+                (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
+                (applied, _) => applied,
+            };
+            if let (Err(e), Some((family, table))) = (&applied, place)
+                && is_validation(e)
+            {
+                // It looks only if nothing else was refused.
+                if diags.has_errors() && invalid.is_empty() {
+                    continue;
+                }
+                if !invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
+                    invalid.push((family, table, e.errno));
+                }
+            }
+            match applied {
                 Ok(applied) => done.extend(kept.map(|change| Done {
                     change,
                     handle: applied.handle,
@@ -385,6 +406,20 @@ impl<'a> Session<'a> {
             }
         }
     }
+}
+
+/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of expressions where a hook
+/// does not take them.
+fn is_validation(e: &penstock_ruleset::Error) -> bool {
+    e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
+}
+
+/// What was found wrong before with the table that a rule or elements go to.
+fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Option<Errno> {
+    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) = change else {
+        return None;
+    };
+    invalid.iter().find(|(f, t, _)| f == family && t == table).map(|(_, _, errno)| *errno)
 }
 
 /// Gives `index N` the handle that the rule there has after the changes before this one. Where there is no rule the

@@ -168,7 +168,7 @@ fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
     let before = ruleset.generation().id;
     let outcome = nft(
         Options::default(),
-        "add table ip x; add chain ip y c; create table inet t; add rule ip x nochain drop",
+        "add table ip x; delete chain ip x c; create table inet t; add rule ip x nochain drop",
         &mut ruleset,
     );
     assert_eq!(outcome.stderr.matches("Error: ").count(), 3, "{}", outcome.stderr);
