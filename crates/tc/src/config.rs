@@ -1,0 +1,116 @@
+//! What is configured on devices: filters at their two hooks, and their queueing disciplines.
+
+use std::collections::HashMap;
+
+use crate::action::Action;
+use crate::flower::Flower;
+use crate::rate::Bucket;
+use crate::u32_match::U32Match;
+
+/// Where filters stand on a device (`clsact`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// Behind taps, before netfilter's ingress.
+    Ingress,
+    /// Behind netfilter's egress, before the queue.
+    Egress,
+}
+
+/// How a filter looks at packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Everything.
+    MatchAll,
+    /// The mark is the handle, under a mask.
+    Fw { mark: u32, mask: u32 },
+    /// Words of the packet.
+    U32(U32Match),
+    /// Fields by name.
+    Flower(Box<Flower>),
+}
+
+impl Kind {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Kind::MatchAll => "matchall",
+            Kind::Fw { .. } => "fw",
+            Kind::U32(_) => "u32",
+            Kind::Flower(_) => "flower",
+        }
+    }
+}
+
+/// Any protocol (`ETH_P_ALL`).
+pub(crate) const ALL: u16 = 3;
+
+/// A filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// Lower ones come first.
+    pub(crate) prio: u16,
+    /// Ethertype, or [`ALL`]; that of the tag for packets that carry one.
+    pub(crate) protocol: u16,
+    pub(crate) kind: Kind,
+    /// Class that it chooses in a queueing discipline.
+    pub(crate) class: Option<u32>,
+    pub(crate) actions: Vec<Action>,
+}
+
+/// A queueing discipline without its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Discipline {
+    /// `pfifo`, `bfifo`: so many packets, or bytes.
+    Fifo { limit: usize, bytes: bool },
+    /// `prio`: bands, band of each priority.
+    Prio { bands: Vec<usize>, map: [u8; 16], filters: Vec<Filter> },
+    /// `tbf`: leaves at a rate; frames longer than `longest` do not pass.
+    Tbf { bucket: Bucket, peak: Option<Bucket>, longest: usize, child: usize },
+}
+
+/// One node in the tree of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Major number in the upper half.
+    pub(crate) handle: u32,
+    pub(crate) discipline: Discipline,
+}
+
+/// What one device has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// `clsact`, or only `ingress`.
+    pub(crate) hooks: Option<bool>,
+    pub(crate) ingress: Vec<Filter>,
+    pub(crate) egress: Vec<Filter>,
+    /// The root is the first.
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// Traffic control of all devices. It does not change; see [`State`](crate::State) and [`Queues`](crate::Queues) for
+/// what does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    pub(crate) devices: HashMap<u32, Device>,
+    /// Policers, for the size of the state.
+    pub(crate) policers: usize,
+}
+
+impl Config {
+    pub(crate) fn filters(&self, hook: Hook, device: u32) -> &[Filter] {
+        let Some(device) = self.devices.get(&device) else { return &[] };
+        match hook {
+            Hook::Ingress => &device.ingress,
+            Hook::Egress => &device.egress,
+        }
+    }
+
+    /// Whether there are filters at a hook of a device.
+    pub fn has_filters(&self, hook: Hook, device: u32) -> bool {
+        !self.filters(hook, device).is_empty()
+    }
+
+    /// Whether frames of a device wait in a queue.
+    pub fn has_queue(&self, device: u32) -> bool {
+        self.devices.get(&device).is_some_and(|d| !d.nodes.is_empty())
+    }
+}
