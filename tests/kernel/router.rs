@@ -267,6 +267,10 @@ impl Router {
         self.load(&scenario.all_rules())?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
+        self.log.forget_connections().map_err(e)?;
+        if !scenario.tc.is_empty() {
+            run("tc", &["-batch", "-"], &scenario.tc)?;
+        }
         for (source, bytes) in &scenario.frames {
             match pause(source, bytes) {
                 Some(time) => std::thread::sleep(time),
@@ -295,6 +299,14 @@ impl Router {
         outcome.listing = self.listing()?;
         self.collect(&mut outcome).map_err(e)?;
         self.clear()?;
+        if !scenario.tc.is_empty() {
+            for (device, _) in &self.wires {
+                for parent in ["clsact", "ingress", "root"] {
+                    // Not every device has one.
+                    let _ = run("tc", &["qdisc", "del", "dev", device, parent], "");
+                }
+            }
+        }
         Ok(outcome)
     }
 

@@ -18,6 +18,8 @@ pub struct Scenario {
     pub net: String,
     /// The ruleset, as for `nft -f`.
     pub rules: String,
+    /// `tc -batch` lines.
+    pub tc: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
     pub frames: Vec<(String, Vec<u8>)>,
     /// Whether frames come at once or seconds apart, by the program's clock; the kernel gets them at once. Seconds let
@@ -35,6 +37,7 @@ impl Scenario {
             name: name.into(),
             net: net.into(),
             rules: rules.into(),
+            tc: String::new(),
             frames: vec![],
             at_once: ["limit rate", "limit name", "type nat", " ct ", "\tct "]
                 .iter()
@@ -46,6 +49,12 @@ impl Scenario {
     /// Sets a sysctl.
     pub fn sysctl(mut self, name: &str, value: u32) -> Scenario {
         self.sysctls.push((name.into(), value));
+        self
+    }
+
+    /// With traffic control.
+    pub fn tc(mut self, lines: &str) -> Scenario {
+        self.tc = lines.into();
         self
     }
 
@@ -66,6 +75,7 @@ impl Scenario {
             let (name, value) = setting.ok_or_else(|| format!("sysctl.conf: {line}"))?;
             scenario = scenario.sysctl(name, value);
         }
+        scenario.tc = text("tc.batch").unwrap_or_default();
         let (mut sources, mut captures) = (vec![], vec![]);
         for entry in std::fs::read_dir(directory).map_err(|e| e.to_string())?.flatten() {
             if let Some(source) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".pcap")) {
@@ -127,7 +137,8 @@ impl Scenario {
         self
     }
 
-    /// Writes it as a directory: `net.ip`, `rules.nft`, one capture per source (`host:wan` is `host_wan.pcap`).
+    /// Writes it as a directory: `net.ip`, `rules.nft`, `tc.batch` if there is traffic control, one capture per
+    /// source (`host:wan` is `host_wan.pcap`).
     /// Gives the `--read` arguments.
     pub fn write(&self, directory: &Path) -> io::Result<Vec<String>> {
         // What a smaller scenario of the same name left there is not of this one.
@@ -140,6 +151,10 @@ impl Scenario {
             std::fs::write(directory.join("sysctl.conf"), sysctls)?;
         }
         let mut clock = 1_700_000_000_000_000_000;
+        if !self.tc.is_empty() {
+            std::fs::write(directory.join("tc.batch"), &self.tc)?;
+        }
+        let spacing = if self.at_once { 1000 } else { 3_000_000_000 };
         let mut captures = BTreeMap::new();
         let mut reads = vec![];
         for (source, bytes) in &self.frames {

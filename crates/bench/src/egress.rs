@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::Variant;
 use crate::frames::{Frames, flow};
-use crate::router::{Fate, sending};
+use crate::router::{Fate, Router, sending};
 
 pub(crate) fn variants() -> Vec<Variant> {
     let frames = Rc::new(Frames::hot((0..64).map(|n| flow(n, 9))));
@@ -13,5 +13,15 @@ pub(crate) fn variants() -> Vec<Variant> {
     };
     let miss =
         "table netdev t { chain c { type filter hook egress device wan priority 0; udp dport 10 drop; }; }";
-    vec![variant("none", ""), variant("one-miss", miss).against("none")]
+    let tc = "qdisc add dev wan clsact\nfilter add dev wan egress protocol ipv6 matchall action drop";
+    vec![
+        variant("none", ""),
+        variant("one-miss", miss).against("none"),
+        Variant::new(
+            "one-miss-tc",
+            frames.len() as u64,
+            Router::new(miss).tc(tc).sending(&frames, Fate::Sent),
+        )
+        .against("none"),
+    ]
 }

@@ -1,6 +1,5 @@
 //! A router between two networks, with rules, and what goes through it.
 
-use std::cell::RefCell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -94,6 +93,21 @@ impl Router {
         Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000 }
     }
 
+    /// With traffic control.
+    pub(crate) fn tc(mut self, lines: &str) -> Self {
+        let net = self.path.network().clone();
+        let tc = penstock_tc::Config::from_batch("tc", lines, |name| net.link_by_name(name).map(|l| l.index));
+        self.path.set_tc(Arc::new(tc.expect("traffic control")));
+        self
+    }
+
+    /// As something to measure, once it was seen what becomes of the frames.
+    pub(crate) fn sending(mut self, frames: &Rc<Frames>, fate: Fate) -> impl FnMut() + use<> {
+        self.check(frames, fate);
+        let frames = frames.clone();
+        move || self.send(&frames)
+    }
+
     /// Sends all frames once.
     pub(crate) fn send(&mut self, frames: &Frames) {
         for burst in frames.bursts(BURST) {
@@ -119,8 +133,5 @@ impl Router {
 
 /// A router and frames as something to measure.
 pub(crate) fn sending(rules: &str, frames: &Rc<Frames>, fate: Fate) -> impl FnMut() + use<> {
-    let router = RefCell::new(Router::new(rules));
-    router.borrow_mut().check(frames, fate);
-    let frames = frames.clone();
-    move || router.borrow_mut().send(&frames)
+    Router::new(rules).sending(frames, fate)
 }

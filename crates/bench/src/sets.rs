@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::ingress::ports;
-use crate::router::{Fate, Router};
+use crate::router::{Fate, sending};
 
 /// A chain that counts what is in the set, then drops everything.
 fn counting(set: &str, lookup: &str) -> String {
@@ -30,10 +30,7 @@ pub(crate) fn variants() -> Vec<Variant> {
     let by_port = Rc::new(Frames::hot((0..2000u16).map(|n| flow(0, 9 + n))));
     let by_address = Rc::new(Frames::hot((0..2000).map(|n| flow(n, 9))));
     let variant = |name: &str, rules: String, frames: &Rc<Frames>| {
-        let mut router = Router::new(&rules);
-        router.check(frames, Fate::Dropped);
-        let (count, frames) = (frames.len() as u64, frames.clone());
-        Variant::new(name, count, move || router.send(&frames)).against("bitmap-1000")
+        Variant::new(name, frames.len() as u64, sending(&rules, frames, Fate::Dropped)).against("bitmap-1000")
     };
     let sets = [
         ("bitmap-1000", "type inet_service", ports(1000), "udp dport", &by_port),

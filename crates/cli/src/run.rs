@@ -121,6 +121,9 @@ fn run(options: &Options) -> Result<bool, String> {
     linked.image.build_lookups();
     let mut path = Dataplane::new(net.clone(), settings);
     path.set_rules(Arc::new(linked));
+    if let Some(file) = &options.tc {
+        path.set_tc(Arc::new(traffic_control(file, &net)?));
+    }
     path.trace_all(options.trace);
     let started = Instant::now();
     let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
@@ -187,6 +190,8 @@ fn pump(
         }
         output.failed()?;
     }
+    path.flush(output);
+    output.failed()?;
     Ok((whole, now))
 }
 
@@ -201,6 +206,13 @@ fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
 fn network(file: &Path) -> Result<Network, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
     Network::from_batch(&file.display().to_string(), &text).map_err(|e| format!("Error: {e}"))
+}
+
+fn traffic_control(file: &Path, net: &Network) -> Result<penstock_tc::Config, String> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {name}: {e}"))?;
+    let index = |device: &str| net.link_by_name(device).map(|l| l.index);
+    penstock_tc::Config::from_batch(&name, &text, index).map_err(|e| format!("Error: {e}"))
 }
 
 fn print(text: &str) -> Result<(), String> {

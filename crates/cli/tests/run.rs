@@ -171,6 +171,30 @@ fn frames_come_out_where_rules_and_routes_send_them() {
 }
 
 #[test]
+fn a_mark_of_an_egress_chain_chooses_the_class_of_the_queue_behind_it() {
+    let place = Place::new("tc");
+    let rules = "table netdev n { chain e { type filter hook egress device wan priority 0; udp dport 53 meta mark set 7; }; }\n";
+    place.write("rules.nft", rules.as_bytes());
+    // 42 bytes, and 1 ms for each.
+    let tc = "
+        qdisc add dev wan clsact
+        qdisc add dev wan root handle 1: tbf rate 336kbit burst 42 limit 1000
+        qdisc add dev wan parent 1:1 handle 2: prio
+        filter add dev wan parent 2: handle 7 fw classid 2:1
+        filter add dev wan egress protocol ip flower ip_proto udp dst_port 8 action drop
+    ";
+    place.write("tc.batch", tc.as_bytes());
+    let frames: Vec<_> = [1, 2, 53, 8, 53, 3].iter().map(|&dport| (T, frame(dport))).collect();
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let out = place.run("--net net.ip --rules rules.nft --tc tc.batch --read lan=lan.pcap --write-dir out");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let sent: Vec<_> =
+        [1, 53, 53, 2, 3].iter().zip(0..).map(|(&d, n)| (T + n * 1_000_000, forwarded(d))).collect();
+    assert_eq!(place.frames("out/wan.pcap"), sent);
+    assert!(text(&out.stderr).contains("1  tc filter"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn the_final_ruleset_can_be_had_in_json() {
     let place = Place::new("json");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);

@@ -15,6 +15,7 @@ use crate::reason::{Counters, DropReason};
 use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
 use crate::sockets::Sockets;
+use crate::tc::Tc;
 use crate::worker::{State, Worker};
 
 /// The packet path of one network namespace. One worker uses it at a time.
@@ -74,6 +75,17 @@ impl Dataplane {
     /// What `osf` knows operating systems by; by default nothing, so that all are `unknown`.
     pub fn set_fingerprints(&mut self, fingerprints: Arc<Fingerprints>) {
         self.state.fingerprints = fingerprints;
+    /// Puts traffic control in force; what waited in queues is gone.
+    pub fn set_tc(&mut self, config: Arc<penstock_tc::Config>) {
+        self.state.tc = Some(Box::new(Tc::new(config)));
+    }
+
+    /// Lets all leave that waits in queues of devices, as time goes on.
+    pub fn flush<S: Sink>(&mut self, sink: &mut S) {
+        self.burst(sink, |worker, _| {
+            worker.run_queues(u64::MAX);
+            worker.drain();
+        });
     }
 
     /// The generation in force.

@@ -85,6 +85,7 @@ mod settings;
 mod sink;
 mod sockets;
 mod sysctl;
+mod tc;
 mod track;
 mod transmit;
 mod worker;

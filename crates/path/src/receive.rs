@@ -41,6 +41,9 @@ impl<S: Sink> Worker<'_, S> {
             if packet.untag().is_err() {
                 return self.drop(DropReason::VlanTag, packet);
             }
+            if self.tc(penstock_tc::Hook::Ingress, packet.meta.iif, packet).is_some() {
+                return;
+            }
             let list = self.hooks.ingress(packet.meta.iif);
             if !list.is_empty() {
                 packet.find_transport_checked();

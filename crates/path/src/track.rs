@@ -58,6 +58,7 @@ impl<S: Sink> Worker<'_, S> {
     /// The clock goes on: fragments and connections whose time is over go.
     #[inline]
     pub(crate) fn pass_time(&mut self, now: u64) {
+        self.run_queues(now);
         self.expire_fragments(now);
         if now >= self.state.next_expiry {
             // Where much ends at once, the rest follows with the next packets.

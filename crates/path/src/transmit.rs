@@ -1,6 +1,6 @@
 //! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`, `__dev_queue_xmit()`).
 
-use penstock_net::{Link, Mac, RouteType};
+use penstock_net::{Link, Mac, RouteType, Vlan};
 use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{ethernet, vlan};
@@ -24,6 +24,14 @@ fn group4(address: u32) -> Mac {
 fn group6(address: u128) -> Mac {
     let [a, b, c, d] = (address as u32).to_be_bytes();
     Mac([0x33, 0x33, a, b, c, d])
+}
+
+/// Gives a frame the tag of a VLAN device; it stays beside the frame until the wire (`vlan_dev_hard_start_xmit()`).
+fn to_lower(packet: &mut Packet, v: &Vlan) {
+    let code = v.egress_qos.iter().find(|(from, _)| *from == packet.meta.priority).map_or(0, |(_, to)| *to);
+    let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
+    packet.push_tag(VlanTag { protocol: v.protocol, tci });
+    packet.meta.oif = v.lower;
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -114,7 +122,8 @@ impl<S: Sink> Worker<'_, S> {
             };
             packet.data_at_link();
             let list = self.hooks.egress(link.index);
-            if !list.is_empty() {
+            let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
+            if !list.is_empty() && sees {
                 packet.find_transport_checked();
                 let context = Context { nfproto: 5, hook: Hook::Egress };
                 match self.run_list(list, context, packet, &mut None) {
@@ -123,29 +132,44 @@ impl<S: Sink> Worker<'_, S> {
                     End::Dropped | End::Queue { .. } => return false,
                 }
             }
-            if let Some(v) = link.vlan() {
-                // vlan_dev_hard_start_xmit(): the tag stays beside the frame until the wire.
-                let code = v
-                    .egress_qos
-                    .iter()
-                    .find(|(from, _)| *from == packet.meta.priority)
-                    .map_or(0, |(_, to)| *to);
-                let tci = v.id | u16::from(code) << vlan::PRIORITY_SHIFT;
-                packet.push_tag(VlanTag { protocol: v.protocol, tci });
-                packet.meta.oif = v.lower;
-                continue;
+            if let Some(sent) = self.tc(penstock_tc::Hook::Egress, link.index, packet) {
+                return sent;
             }
-            if link.is_loopback() {
-                self.loop_back(packet, route);
-                return true;
+            if let Some(taken) = self.enqueue(packet, link) {
+                return taken;
             }
-            packet.put_tag_into_frame();
-            self.state.counters.transmitted += 1;
-            self.sink.transmit(link, packet.frame(), &packet.meta);
-            return true;
+            match link.vlan() {
+                Some(v) => to_lower(packet, v),
+                None => {
+                    self.hand_over_to(packet, link, route);
+                    return true;
+                }
+            }
         }
         self.drop(DropReason::Recursion, packet);
         false
+    }
+
+    /// A frame that its queue has let go: down to the lower device, or to the wire.
+    pub(crate) fn hand_to_device(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
+        match link.vlan() {
+            Some(v) => {
+                to_lower(packet, v);
+                self.transmit(packet, v.lower, route);
+            }
+            None => self.hand_over_to(packet, link, route),
+        }
+    }
+
+    /// To the wire, or around.
+    #[inline]
+    fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
+        if link.is_loopback() {
+            return self.loop_back(packet, route);
+        }
+        packet.put_tag_into_frame();
+        self.state.counters.transmitted += 1;
+        self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
     /// The loopback device gives back what it is to send; the packet keeps its route.

@@ -22,6 +22,7 @@ use crate::refragment::ReassembledTable;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
+use crate::tc::Tc;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
@@ -87,6 +88,8 @@ pub(crate) struct State {
     pub(crate) queue_seed: u32,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
+    /// Traffic control, where there is any.
+    pub(crate) tc: Option<Box<Tc>>,
     /// Packets on the loopback device, which are received after what is being done now.
     pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
     /// Buffers not in use.
@@ -130,6 +133,7 @@ impl State {
             fingerprints: Arc::default(),
             queue_seed: fastrand::Rng::with_seed(!seed).u32(..),
             queues: Queues::default(),
+            tc: None,
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),

@@ -33,4 +33,4 @@ mod u32_match;
 pub use classify::{Cursor, State, Step};
 pub use config::{Config, Hook};
 pub use parse::Error;
-pub use qdisc::{Leaving, Queues};
+pub use qdisc::Queues;

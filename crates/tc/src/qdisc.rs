@@ -6,30 +6,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use penstock_packet::{Meta, Packet};
+use penstock_packet::Packet;
 
 use crate::config::{Config, Device, Discipline, Node};
-
-/// A frame that leaves a queue.
-#[derive(Clone, Debug)]
-pub struct Leaving {
-    /// The device.
-    pub device: u32,
-    /// What travels beside the frame. Its time is that of leaving.
-    pub meta: Meta,
-    /// The frame, tags included.
-    pub frame: Vec<u8>,
-    /// Length as disciplines count it.
-    len: usize,
-}
 
 /// What a node holds.
 #[derive(Debug, Default)]
 struct Held {
-    queue: VecDeque<Leaving>,
+    queue: VecDeque<Packet>,
     bytes: usize,
     /// Looked at, not yet gone (`qdisc_peek_dequeued()`).
-    peeked: Option<Leaving>,
+    peeked: Option<Packet>,
     tokens: i64,
     peak_tokens: i64,
     at: Option<u64>,
@@ -41,15 +28,17 @@ pub struct Queues {
     held: HashMap<u32, Vec<Held>>,
     /// When which device may send again.
     wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The time that was last put there for each device.
+    wake_of: HashMap<u32, u64>,
     waiting: usize,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Packet>,
 }
 
-/// Outcome of looking for a frame.
-enum Next {
-    Frame(Leaving),
+/// Why no frame leaves.
+#[derive(Clone, Copy)]
+enum Not {
     /// Nothing before this time.
-    Wait(u64),
+    Before(u64),
     Empty,
 }
 
@@ -61,9 +50,9 @@ impl Queues {
         Queues { held: devices.map(|(&i, d)| (i, held(d))).collect(), ..Queues::default() }
     }
 
-    /// Puts a frame into the queue of its device at its time. `false` if there is no room for it; the caller drops it then.
-    /// [`Queues::leave`] gives what can leave at once.
-    pub fn put(&mut self, config: &Config, device: u32, packet: &Packet, wire: &[u8]) -> bool {
+    /// Puts a copy of a frame into the queue of its device at its time. `false` if there is no room for it; the caller drops
+    /// it then. [`Queues::leave`] gives what can leave at once. Lengths are those of the packet ([`Packet::len`]).
+    pub fn put(&mut self, config: &Config, device: u32, packet: &Packet) -> bool {
         let (Some(conf), Some(held)) = (config.devices.get(&device), self.held.get_mut(&device)) else {
             return false;
         };
@@ -78,11 +67,10 @@ impl Queues {
                     if !room {
                         return false;
                     }
-                    let mut frame = self.spare.pop().unwrap_or_default();
-                    frame.clear();
-                    frame.extend_from_slice(wire);
+                    let mut copy = self.spare.pop().unwrap_or_default();
+                    copy.clone_from(packet);
                     held.bytes += len;
-                    held.queue.push_back(Leaving { device, meta: packet.meta.clone(), frame, len });
+                    held.queue.push_back(copy);
                     self.waiting += 1;
                     return true;
                 }
@@ -97,23 +85,26 @@ impl Queues {
         }
     }
 
-    /// The next frame of a device that can leave at `now`. Where one has to wait, the device is remembered.
-    pub fn leave(&mut self, config: &Config, device: u32, now: u64) -> Option<Leaving> {
+    /// The next frame of a device that can leave at `now`, which becomes its time. Where one has to wait, the device is
+    /// remembered.
+    pub fn leave(&mut self, config: &Config, device: u32, now: u64) -> Option<Packet> {
         if self.waiting == 0 {
             return None;
         }
         let conf = config.devices.get(&device)?;
         match next(&conf.nodes, self.held.get_mut(&device)?, 0, now) {
-            Next::Frame(mut frame) => {
+            Ok(mut frame) => {
                 self.waiting -= 1;
                 frame.meta.time = now;
                 Some(frame)
             }
-            Next::Wait(until) => {
-                self.wakes.push(Reverse((until, device)));
+            Err(Not::Before(until)) => {
+                if self.wake_of.insert(device, until) != Some(until) {
+                    self.wakes.push(Reverse((until, device)));
+                }
                 None
             }
-            Next::Empty => None,
+            Err(Not::Empty) => None,
         }
     }
 
@@ -123,9 +114,9 @@ impl Queues {
         if first.0 > now {
             return None;
         }
-        // One device may have been remembered several times.
-        while self.wakes.peek() == Some(&Reverse(first)) {
-            self.wakes.pop();
+        self.wakes.pop();
+        if self.wake_of.get(&first.1) == Some(&first.0) {
+            self.wake_of.remove(&first.1);
         }
         Some(first)
     }
@@ -136,8 +127,8 @@ impl Queues {
     }
 
     /// Takes a frame's memory back.
-    pub fn give_back(&mut self, frame: Leaving) {
-        self.spare.push(frame.frame);
+    pub fn give_back(&mut self, frame: Packet) {
+        self.spare.push(frame);
     }
 }
 
@@ -160,37 +151,37 @@ fn band(node: &Node, packet: &Packet) -> usize {
 }
 
 /// A frame of a node that may leave at `now`.
-fn next(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Next {
-    let Some(node) = nodes.get(at) else { return Next::Empty };
+fn next(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Result<Packet, Not> {
+    let Some(node) = nodes.get(at) else { return Err(Not::Empty) };
     match &node.discipline {
         Discipline::Fifo { .. } => {
             let own = &mut held[at];
             match own.queue.pop_front() {
                 Some(frame) => {
-                    own.bytes -= frame.len;
-                    Next::Frame(frame)
+                    own.bytes -= frame.len();
+                    Ok(frame)
                 }
-                None => Next::Empty,
+                None => Err(Not::Empty),
             }
         }
         Discipline::Prio { bands, .. } => {
             let mut wait = None::<u64>;
             for &band in bands {
                 match next(nodes, held, band, now) {
-                    Next::Frame(frame) => return Next::Frame(frame),
-                    Next::Wait(until) => wait = Some(wait.map_or(until, |w| w.min(until))),
-                    Next::Empty => {}
+                    Ok(frame) => return Ok(frame),
+                    Err(Not::Before(until)) => wait = Some(wait.map_or(until, |w| w.min(until))),
+                    Err(Not::Empty) => {}
                 }
             }
-            wait.map_or(Next::Empty, Next::Wait)
+            Err(wait.map_or(Not::Empty, Not::Before))
         }
         Discipline::Tbf { bucket, peak, child, .. } => {
             if let Some(frame) = held[at].peeked.take() {
-                return Next::Frame(frame);
+                return Ok(frame);
             }
             let len = match peek(nodes, held, *child, now) {
                 Ok(len) => len as u64,
-                Err(other) => return other,
+                Err(other) => return Err(other),
             };
             let own = &held[at];
             let (had, had_peak, elapsed) = match own.at {
@@ -201,7 +192,7 @@ fn next(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Next {
             let left = bucket.after(had, elapsed, len);
             let peak_left = peak.map_or(0, |p| p.after(had_peak, elapsed, len));
             if left | peak_left < 0 {
-                return Next::Wait(now + left.min(peak_left).unsigned_abs());
+                return Err(Not::Before(now + left.min(peak_left).unsigned_abs()));
             }
             let frame = next(nodes, held, *child, now);
             let own = &mut held[at];
@@ -213,29 +204,29 @@ fn next(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Next {
 
 /// Length of the frame that [`next`] would give. A `tbf` below another discipline gives its frame up for that, and holds
 /// it until it is taken (`qdisc_peek_dequeued()`).
-fn peek(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Result<usize, Next> {
-    let Some(node) = nodes.get(at) else { return Err(Next::Empty) };
+fn peek(nodes: &[Node], held: &mut [Held], at: usize, now: u64) -> Result<usize, Not> {
+    let Some(node) = nodes.get(at) else { return Err(Not::Empty) };
     match &node.discipline {
-        Discipline::Fifo { .. } => held[at].queue.front().map(|f| f.len).ok_or(Next::Empty),
+        Discipline::Fifo { .. } => held[at].queue.front().map(Packet::len).ok_or(Not::Empty),
         Discipline::Prio { bands, .. } => {
             let mut wait = None::<u64>;
             for &band in bands {
                 match peek(nodes, held, band, now) {
-                    Err(Next::Wait(until)) => wait = Some(wait.map_or(until, |w| w.min(until))),
+                    Err(Not::Before(until)) => wait = Some(wait.map_or(until, |w| w.min(until))),
                     Err(_) => {}
                     found => return found,
                 }
             }
-            Err(wait.map_or(Next::Empty, Next::Wait))
+            Err(wait.map_or(Not::Empty, Not::Before))
         }
         Discipline::Tbf { .. } => {
             if held[at].peeked.is_none() {
                 match next(nodes, held, at, now) {
-                    Next::Frame(frame) => held[at].peeked = Some(frame),
-                    other => return Err(other),
+                    Ok(frame) => held[at].peeked = Some(frame),
+                    Err(other) => return Err(other),
                 }
             }
-            held[at].peeked.as_ref().map(|f| f.len).ok_or(Next::Empty)
+            held[at].peeked.as_ref().map(Packet::len).ok_or(Not::Empty)
         }
     }
 }

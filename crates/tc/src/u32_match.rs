@@ -11,8 +11,6 @@ pub(crate) struct Key {
     pub(crate) mask: u32,
     /// Offset from the network header; negative into the link header.
     pub(crate) at: i32,
-    /// Counts from the header behind the IPv4 header (`nexthdr+`).
-    pub(crate) next_header: bool,
 }
 
 /// All keys and the mark have to fit.
@@ -42,13 +40,8 @@ impl U32Match {
         if self.mark.is_some_and(|(value, mask)| packet.meta.mark & mask != value) {
             return false;
         }
-        self.keys.iter().all(|key| {
-            let base = if key.next_header {
-                packet.network().first().map_or(0, |b| i64::from(b & 0xf) * 4)
-            } else {
-                0
-            };
-            word(packet, base + i64::from(key.at)).is_some_and(|w| (w ^ key.value) & key.mask == 0)
-        })
+        self.keys
+            .iter()
+            .all(|key| word(packet, i64::from(key.at)).is_some_and(|w| (w ^ key.value) & key.mask == 0))
     }
 }

@@ -9,6 +9,7 @@ mod nat;
 mod netdev;
 mod rules;
 mod tracking;
+mod tc;
 
 use crate::frame::Frame;
 use crate::net::NET;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Scenario> {
         host::all(),
         nat::all(),
         tracking::all(),
+        tc::all(),
     ]
     .concat()
 }

@@ -15,6 +15,7 @@ const OPTIONS: [Opt; 13] = [
     long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
+    long("tc", "filters and queues of devices, as lines for `tc -batch`").takes("FILE", Values::Files),
     long(
         "read",
         "frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
@@ -100,6 +101,8 @@ pub struct Options {
     pub rules: PathBuf,
     pub reads: Vec<Read>,
     pub write_dir: Option<PathBuf>,
+    /// Traffic control.
+    pub tc: Option<PathBuf>,
     /// Lines of `log` statements.
     pub log: Option<PathBuf>,
     /// Records of `log group` statements.
@@ -127,7 +130,7 @@ impl Options {
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
-        let (mut log, mut nflog, mut conntrack) = (None, None, None);
+        let (mut tc, mut log, mut nflog, mut conntrack) = (None, None, None, None);
         let mut sysctls = Vec::new();
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
@@ -144,6 +147,7 @@ impl Options {
                 Long("write-dir") => {
                     once(&mut write_dir, "--write-dir", PathBuf::from(parser.value().map_err(sentence)?))?;
                 }
+                Long("tc") => once(&mut tc, "--tc", PathBuf::from(parser.value().map_err(sentence)?))?,
                 Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
                 Long("nflog") => {
                     once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
@@ -181,6 +185,7 @@ impl Options {
             rules: rules.ok_or("--rules is missing")?,
             reads,
             write_dir,
+            tc,
             log,
             nflog,
             conntrack,

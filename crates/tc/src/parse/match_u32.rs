@@ -16,14 +16,7 @@ fn mask(words: &mut Words<'_>) -> Result<u32, String> {
 }
 
 /// Puts a value of 1, 2 or 4 bytes at an offset into the word around it.
-fn pack(
-    out: &mut U32Match,
-    value: u32,
-    mask: u32,
-    size: i32,
-    at: i32,
-    next_header: bool,
-) -> Result<(), String> {
+fn pack(out: &mut U32Match, value: u32, mask: u32, size: i32, at: i32) -> Result<(), String> {
     if at.rem_euclid(size) != 0 {
         return Err(format!("offset {at} is not a multiple of {size}"));
     }
@@ -31,12 +24,12 @@ fn pack(
     let shift = (4 - size - (at - base)) as u32 * 8;
     let (value, mask) = (value << shift, mask << shift);
     // Fields of one word are one key, as tc packs them.
-    match out.keys.iter_mut().find(|k| k.at == base && k.next_header == next_header && k.mask & mask == 0) {
+    match out.keys.iter_mut().find(|k| k.at == base && k.mask & mask == 0) {
         Some(key) => {
             key.value |= value & mask;
             key.mask |= mask;
         }
-        None => out.keys.push(Key { value: value & mask, mask, at: base, next_header }),
+        None => out.keys.push(Key { value: value & mask, mask, at: base }),
     }
     Ok(())
 }
@@ -61,8 +54,8 @@ pub(super) fn word(word: &str, words: &mut Words<'_>, out: &mut U32Match) -> Res
             if value > all || mask > all {
                 return Err(format!("a value or mask is larger than {size}"));
             }
-            let (at, next_header) = offset(words)?;
-            pack(out, value, mask, bytes, at, next_header)?;
+            let at = offset(words)?;
+            pack(out, value, mask, bytes, at)?;
         }
         "ip" => ip(words, out)?,
         "ip6" => ip6(words, out)?,
@@ -75,7 +68,7 @@ pub(super) fn word(word: &str, words: &mut Words<'_>, out: &mut U32Match) -> Res
             };
             let (port, mask) = (value(words)?, mask(words)?);
             let _ = protocol;
-            pack(out, port, mask, 2, at, true)?;
+            pack(out, port, mask, 2, at)?;
         }
         "icmp" => {
             let field = words.needed("a field")?;
@@ -85,7 +78,7 @@ pub(super) fn word(word: &str, words: &mut Words<'_>, out: &mut U32Match) -> Res
                 _ => return Err(words::unknown(field)),
             };
             let (value, mask) = (value(words)?, mask(words)?);
-            pack(out, value, mask, 1, at, true)?;
+            pack(out, value, mask, 1, at)?;
         }
         "mark" => {
             let (value, mask) = (value(words)?, mask(words)?);
@@ -99,17 +92,16 @@ pub(super) fn word(word: &str, words: &mut Words<'_>, out: &mut U32Match) -> Res
     Ok(true)
 }
 
-/// `at N` or `at nexthdr+N`.
-fn offset(words: &mut Words<'_>) -> Result<(i32, bool), String> {
+/// `at N` or `at nexthdr+N`. Only a link from one hash table to another says where the next header is: without it, the
+/// kernel counts from the network header, too.
+fn offset(words: &mut Words<'_>) -> Result<i32, String> {
     if !words.take("at") {
-        return Ok((0, false));
+        return Ok(0);
     }
-    words.read(|text| match text.strip_prefix("nexthdr+") {
-        Some(n) => Some((number::<i32>(n)?, true)),
-        None => match text.strip_prefix('-') {
-            Some(n) => Some((-number::<i32>(n)?, false)),
-            None => Some((number::<i32>(text)?, false)),
-        },
+    words.read(|text| match (text.strip_prefix("nexthdr+"), text.strip_prefix('-')) {
+        (Some(n), _) => number::<i32>(n),
+        (None, Some(n)) => number::<i32>(n).map(|n| -n),
+        (None, None) => number::<i32>(text),
     })
 }
 
@@ -122,7 +114,7 @@ fn ip(words: &mut Words<'_>, out: &mut U32Match) -> Result<(), String> {
                 Some((a.parse::<Ipv4Addr>().ok()?, l.parse::<u32>().ok().filter(|l| *l <= 32)?))
             })?;
             let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
-            pack(out, address.into(), mask, 4, if field == "src" { 12 } else { 16 }, false)
+            pack(out, address.into(), mask, 4, if field == "src" { 12 } else { 16 })
         }
         "tos" | "dsfield" | "precedence" | "ihl" | "protocol" | "icmp_type" | "icmp_code" => {
             let value = match field {
@@ -137,16 +129,16 @@ fn ip(words: &mut Words<'_>, out: &mut U32Match) -> Result<(), String> {
                 "icmp_type" => 20,
                 _ => 21,
             };
-            pack(out, value, mask, 1, at, false)
+            pack(out, value, mask, 1, at)
         }
         "sport" | "dport" => {
             let (value, mask) = (value(words)?, mask(words)?);
-            pack(out, value, mask, 2, if field == "sport" { 20 } else { 22 }, false)
+            pack(out, value, mask, 2, if field == "sport" { 20 } else { 22 })
         }
-        "nofrag" => pack(out, 0, 0x3fff, 2, 6, false),
-        "firstfrag" => pack(out, 0x2000, 0x3fff, 2, 6, false),
-        "df" => pack(out, 0x4000, 0x4000, 2, 6, false),
-        "mf" => pack(out, 0x2000, 0x2000, 2, 6, false),
+        "nofrag" => pack(out, 0, 0x3fff, 2, 6),
+        "firstfrag" => pack(out, 0x2000, 0x3fff, 2, 6),
+        "df" => pack(out, 0x4000, 0x4000, 2, 6),
+        "mf" => pack(out, 0x2000, 0x2000, 2, 6),
         other => Err(words::unknown(other)),
     }
 }
@@ -163,14 +155,7 @@ fn ip6(words: &mut Words<'_>, out: &mut U32Match) -> Result<(), String> {
             for i in 0..4 {
                 let part = |n: u128| (n >> (96 - 32 * i)) as u32;
                 if part(mask) != 0 {
-                    pack(
-                        out,
-                        part(address),
-                        part(mask),
-                        4,
-                        if field == "src" { 8 } else { 24 } + 4 * i,
-                        false,
-                    )?;
+                    pack(out, part(address), part(mask), 4, if field == "src" { 8 } else { 24 } + 4 * i)?;
                 }
             }
             Ok(())
@@ -178,19 +163,19 @@ fn ip6(words: &mut Words<'_>, out: &mut U32Match) -> Result<(), String> {
         "protocol" => {
             let value = u32::from(words.read(words::ip_protocol)?);
             let mask = mask(words)?;
-            pack(out, value, mask, 1, 6, false)
+            pack(out, value, mask, 1, 6)
         }
         "priority" => {
             let (value, mask) = (value(words)?, mask(words)?);
-            pack(out, value << 4, mask << 4, 2, 0, false)
+            pack(out, value << 4, mask << 4, 2, 0)
         }
         "flowlabel" => {
             let (value, mask) = (value(words)?, mask(words)?);
-            pack(out, value & 0xfffff, mask & 0xfffff, 4, 0, false)
+            pack(out, value & 0xfffff, mask & 0xfffff, 4, 0)
         }
         "sport" | "dport" => {
             let (value, mask) = (value(words)?, mask(words)?);
-            pack(out, value, mask, 2, if field == "sport" { 40 } else { 42 }, false)
+            pack(out, value, mask, 2, if field == "sport" { 40 } else { 42 })
         }
         other => Err(words::unknown(other)),
     }

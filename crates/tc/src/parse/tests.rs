@@ -94,7 +94,7 @@ fn classifiers_find_their_packets() {
         ("flower indev lan", "1111111"),
         ("protocol ip u32 match ip src 198.18.0.0/24 match ip protocol 17 0xff", "1000010"),
         ("protocol ip u32 match ip dport 9 0xffff", "1000010"),
-        ("protocol ip u32 match udp dst 9 0xffff", "1000010"),
+        ("protocol ip u32 match udp dst 9 0xffff", "0000000"),
         ("protocol all u32 match u16 0x0800 0xffff at -2", "1011011"),
         ("protocol ipv6 u32 match ip6 dst 2001:db8:1::/48", "0100000"),
         ("protocol all u32 match mark 0x7 0xff", "0000010"),
@@ -236,8 +236,7 @@ fn leaving(text: &str, frames: &[(u64, u32, usize)]) -> Vec<(u64, u32)> {
         let mut p = packet(v4() / payload(vec![0; len - 34]));
         p.data_at_link();
         (p.meta.time, p.meta.mark) = (now, mark);
-        let wire = p.frame().to_vec();
-        if queues.put(&config, WAN, &p, &wire) {
+        if queues.put(&config, WAN, &p) {
             run(&mut queues, now);
         }
     }
