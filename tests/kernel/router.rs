@@ -267,7 +267,6 @@ impl Router {
         self.load(&scenario.all_rules())?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
-        self.log.forget_connections().map_err(e)?;
         if !scenario.tc.is_empty() {
             run("tc", &["-batch", "-"], &scenario.tc)?;
         }

@@ -154,7 +154,6 @@ impl Scenario {
         if !self.tc.is_empty() {
             std::fs::write(directory.join("tc.batch"), &self.tc)?;
         }
-        let spacing = if self.at_once { 1000 } else { 3_000_000_000 };
         let mut captures = BTreeMap::new();
         let mut reads = vec![];
         for (source, bytes) in &self.frames {

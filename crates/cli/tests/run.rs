@@ -244,7 +244,6 @@ fn what_is_wrong_is_told_with_its_place() {
     place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
     place.write("bad.nft", b"table inet t {\n\tchain f {\n\t\tudp dport nowhere drop\n\t}\n}\n");
     place.write("busy.nft", b"delete table ip t\n");
-    place.write("ct.nft", b"table ip t {\n\tchain f {\n\t\ttype filter hook forward priority 0;\n\t\tcounter ct state new\n\t}\n}\n");
     let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
                    \t\tudp dport nowhere drop\n\t\t          ^^^^^^^\n";
     for (arguments, code, message) in [
@@ -257,7 +256,6 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         ("--net net.ip --rules bad.nft --read lan=lan.pcap", 1, nowhere),
         ("--net net.ip --rules busy.nft --read lan=lan.pcap", 1, "busy.nft:1:17-17: Error: "),
-        ("--net net.ip --rules ct.nft --read lan=lan.pcap", 1, "ct.nft:4:11-18: Error: "),
         (
             "--net net.ip --rules rules.nft --read lan=none.pcap",
             1,
