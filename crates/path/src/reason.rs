@@ -39,7 +39,7 @@ reasons! {
     /// A filter of the tc stage dropped it (`TC_INGRESS`, `TC_EGRESS`).
     Tc = "tc filter",
     /// The queue of the device has no room (`QDISC_DROP`).
-    QueueFull = "device queue full",
+    Qdisc = "device queue full",
     /// The frame is shorter than its link header.
     LinkHeader = "malformed: link header",
     /// A VLAN tag is cut.

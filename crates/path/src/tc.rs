@@ -114,7 +114,7 @@ impl<S: Sink> Worker<'_, S> {
         let tc = self.state.tc.as_mut().filter(|tc| tc.config.has_queue(link.index))?;
         let Tc { config, queues, .. } = &mut **tc;
         if !queues.put(config, link.index, packet) {
-            self.drop(DropReason::QueueFull, packet);
+            self.drop(DropReason::Qdisc, packet);
             return Some(false);
         }
         self.run_queue(link.index, packet.meta.time);
