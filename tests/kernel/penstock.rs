@@ -23,6 +23,7 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     let connections = directory.join("connections");
     if scenario.tracks() {
         command.arg("--conntrack").arg(&connections);
+    }
     if !scenario.tc.is_empty() {
         command.arg("--tc").arg(directory.join("tc.batch"));
     }

@@ -11,7 +11,7 @@ use penstock_bench::{BENCHES, Bench, Effort, plot, report};
 use crate::options::{Opt, Values, flag, long};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
 /// What can be measured.
 pub const NAMES: [&str; BENCHES.len()] = {
@@ -24,7 +24,7 @@ pub const NAMES: [&str; BENCHES.len()] = {
     names
 };
 
-const OPTIONS: [Opt; 5] = [
+const OPTIONS: &[Opt] = &[
     flag('j', "json", "print JSON lines instead of a table"),
     long("plot", "also write a bar chart of each benchmark to DIR/NAME.svg")
         .takes("DIR", Values::Directories),
@@ -43,7 +43,7 @@ fn usage() -> String {
         out.push_str(&format!("  {:<10} {}\n", bench.name, bench.about));
     }
     out.push_str("\nOptions:\n");
-    for option in &OPTIONS {
+    for option in OPTIONS {
         let mut left = option.names().collect::<Vec<_>>().join(", ");
         if let Some(argument) = option.argument {
             left = format!("{left} {}", argument.name);

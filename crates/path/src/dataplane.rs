@@ -75,6 +75,8 @@ impl Dataplane {
     /// What `osf` knows operating systems by; by default nothing, so that all are `unknown`.
     pub fn set_fingerprints(&mut self, fingerprints: Arc<Fingerprints>) {
         self.state.fingerprints = fingerprints;
+    }
+
     /// Puts traffic control in force; what waited in queues is gone.
     pub fn set_tc(&mut self, config: Arc<penstock_tc::Config>) {
         self.state.tc = Some(Box::new(Tc::new(config)));

@@ -8,8 +8,8 @@ mod malformed;
 mod nat;
 mod netdev;
 mod rules;
-mod tracking;
 mod tc;
+mod tracking;
 
 use crate::frame::Frame;
 use crate::net::NET;

@@ -9,9 +9,9 @@ use lexopt::Arg::{Long, Short, Value};
 use crate::options::{Opt, Values, flag, long};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
-const OPTIONS: [Opt; 13] = [
+const OPTIONS: &[Opt] = &[
     long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
         .takes("NET", Values::Files),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
@@ -53,7 +53,7 @@ pub fn usage() -> String {
         "Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
          Takes the frames of all captures in the order of their timestamps, which are the clock.\n\n",
     );
-    for option in &OPTIONS {
+    for option in OPTIONS {
         let mut left = option.names().collect::<Vec<_>>().join(", ");
         if let Some(argument) = option.argument {
             left = format!("{left} {}", argument.name);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_usage_text_is_taken() {
-        for option in &OPTIONS {
+        for option in OPTIONS {
             for name in option.names() {
                 for line in [name.clone(), format!("{name} lan=1")] {
                     let message = parse(&line).err().unwrap_or_default();
