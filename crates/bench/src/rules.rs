@@ -1,7 +1,10 @@
-//! Linear rules, of which the last drops.
+//! Linear rules, of which the last drops, and lists after ClassBench.
 
 use std::fmt::Write;
 use std::rc::Rc;
+
+use penstock_classbench::{Header, Kind};
+use penstock_wire::build::*;
 
 use crate::Variant;
 use crate::frames::{Frames, flow};
@@ -19,6 +22,34 @@ pub(crate) fn linear(count: u32) -> String {
     chain(&rules)
 }
 
+/// A frame of 60 bytes with a header.
+fn frame(header: &Header) -> Vec<u8> {
+    let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
+    let ip = ether
+        / Ipv4::new(std::net::Ipv4Addr::from(header.source), std::net::Ipv4Addr::from(header.destination));
+    let (source, destination) = (header.source_port, header.destination_port);
+    match header.protocol {
+        6 => (ip / Tcp::new(source, destination) / payload([0; 6])).build(),
+        17 => (ip / Udp::new(source, destination) / payload([0; 18])).build(),
+        _ => (ip / Icmp::new(8, 0) / payload([0; 18])).build(),
+    }
+}
+
+/// A list after ClassBench, all kinds of it in turn, that drops what it meets and then everything.
+fn classbench(name: &str, kinds: &[Kind], count: usize) -> Variant {
+    let lists: Vec<_> =
+        kinds.iter().map(|k| penstock_classbench::rules(*k, count / kinds.len(), 1)).collect();
+    let rules = lists.concat();
+    let headers = penstock_classbench::traffic(&rules, 16_384, 2);
+    let frames = Rc::new(Frames::hot(headers.iter().map(frame)));
+    let mut text = String::new();
+    for rule in &rules {
+        let _ = writeln!(text, "{rule} drop");
+    }
+    text.push_str("drop");
+    Variant::new(name, frames.len() as u64, sending(&chain(&text), &frames, Fate::Dropped))
+}
+
 pub(crate) fn variants() -> Vec<Variant> {
     let frames = Rc::new(Frames::hot((0..256).map(|n| flow(n, 9))));
     let variant = |name: &str, rules: String| {
@@ -30,5 +61,10 @@ pub(crate) fn variants() -> Vec<Variant> {
         variant("linear-1000", linear(1000)).against("linear-10"),
         variant("linear-10000", linear(10_000)).against("linear-10"),
         variant("linear-100000", linear(100_000)).against("linear-10"),
+        classbench("classbench-10000", &Kind::ALL, 10_000),
+        classbench("classbench-100000", &Kind::ALL, 100_000),
+        classbench("acl-100000", &[Kind::AccessControl], 100_000),
+        classbench("fw-100000", &[Kind::Firewall], 100_000),
+        classbench("ipc-100000", &[Kind::IpChain], 100_000),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use penstock_packet::{Packet, VlanTag};
+use penstock_packet::{CtInfo, Packet, VlanTag};
 use penstock_program::classify::{ChainLookup, Lookup};
 use penstock_program::env::{Hook, Interface};
 use penstock_program::expr::*;
@@ -17,6 +17,10 @@ const R1: Register = Register(1);
 
 fn meta(key: MetaKey, dreg: Register) -> Expr {
     Expr::Meta(Meta { key, dreg })
+}
+
+fn ct(key: CtKey) -> Expr {
+    Expr::Ct(expr::Ct { key, dir: None, dreg: R1 })
 }
 
 fn load(base: PayloadBase, offset: u32, len: u32, dreg: Register) -> Expr {
@@ -136,7 +140,17 @@ fn header_match(rng: &mut Rng, rule: &mut Vec<Expr>) {
 }
 
 fn meta_match(rng: &mut Rng, rule: &mut Vec<Expr>) {
-    match rng.u8(..6) {
+    match rng.u8(..8) {
+        6 => rule.extend([ct(CtKey::Mark), cmp(CmpOp::Eq, R1, &rng.u32(..3).to_ne_bytes())]),
+        7 => {
+            let mask = [*rng.choice(&[2u8, 6, 8]).unwrap(), 0, 0, 0];
+            let op = BitwiseOp::MaskXor { mask: mask.to_vec().into(), xor: vec![0; 4].into() };
+            rule.extend([
+                ct(CtKey::State),
+                Expr::Bitwise(Bitwise { sreg: R1, dreg: R1, len: 4, op }),
+                cmp(if rng.bool() { CmpOp::Neq } else { CmpOp::Eq }, R1, &[0; 4]),
+            ]);
+        }
         0 => rule.extend([meta(MetaKey::Iif, R1), cmp(CmpOp::Eq, R1, &rng.u32(1..4).to_ne_bytes())]),
         1 => {
             let text = *rng.choice(&["eth0", "eth1", "lan"]).unwrap();
@@ -339,6 +353,10 @@ fn packet(rng: &mut Rng) -> Packet {
     packet.meta.mark = rng.u32(..4);
     packet.meta.iif = rng.u32(1..4);
     packet.meta.time = 1_700_000_000_000_000_000;
+    if rng.bool() {
+        packet.meta.ct.entry = 1;
+        packet.meta.ct.info = *rng.choice(&[CtInfo::New, CtInfo::Established, CtInfo::EstablishedReply]).unwrap();
+    }
     packet.find_transport_checked();
     if rng.u8(..8) == 0 {
         packet.data_at_link();
@@ -353,6 +371,7 @@ fn outside(rng: &mut Rng, packet: &Packet) -> Outside {
         _ => 2,
     };
     let mut outside = Outside::at(family, Hook::Prerouting);
+    outside.connection.insert((CtKey::Mark, None), rng.u32(..3).to_ne_bytes().to_vec());
     for (index, text) in [(1, "eth0"), (2, "eth1")] {
         let interface = Interface { name: name(text), kind: [0; 16], arphrd: 1, group: 0 };
         outside.interfaces.insert(index, interface);
@@ -378,7 +397,7 @@ fn every_packet_fares_as_in_a_walk() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let (mut looked_up, mut skipped) = (0, 0);
-    for round in 0..100 {
+    for round in 0..60 {
         let seed = seed.wrapping_add(round);
         let make = || {
             let mut rng = Rng::with_seed(seed);
@@ -408,7 +427,7 @@ fn every_packet_fares_as_in_a_walk() {
         assert_eq!(states(&quick_states), states(&walk_states), "seed {seed}");
         assert_eq!(elements(&quick), elements(&walk), "seed {seed}");
     }
-    assert!(looked_up > 100 && skipped > 3000, "{looked_up} chains, {skipped} places");
+    assert!(looked_up > 60 && skipped > 2000, "{looked_up} chains, {skipped} places");
 }
 
 #[test]
@@ -416,7 +435,7 @@ fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut served = 0;
-    for round in 0..40 {
+    for round in 0..25 {
         let seed = seed.wrapping_add(round);
         let mut rng = Rng::with_seed(seed);
         let mut table = table(&mut rng);
@@ -465,7 +484,7 @@ fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
             lookup = Arc::into_inner(used).unwrap();
         }
     }
-    assert!(served > 40, "{served}");
+    assert!(served > 25, "{served}");
 }
 
 #[test]

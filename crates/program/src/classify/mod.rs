@@ -25,9 +25,9 @@ use crate::Env;
 use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::image::{LinkedRule, Op};
 use crate::interp::engine::Registers;
-use crate::interp::load_meta;
+use crate::interp::{load_ct_mark, load_ct_state, load_meta};
 use fields::Fields;
-use recognise::{Conditions, Source, Span, Version, conditions, place};
+use recognise::{Beside, Conditions, Source, Span, Version, conditions};
 
 pub use chain::{ChainLookup, Finder};
 
@@ -128,14 +128,13 @@ impl Lookup {
                 Source::Transport => transport.and_then(|bytes| bytes.get(usize::from(field.at)..)),
                 Source::Link if packet.has_link() => packet.frame().get(usize::from(field.at)..),
                 Source::Link => None,
-                Source::Meta(key) => {
+                Source::Beside(what) => {
                     let mut registers = Registers::new();
-                    let width = key.width() as usize;
-                    if load_meta(key, &mut registers, packet, env) {
-                        let loaded = registers.bytes(0, width as u8);
+                    if load(what, &mut registers, packet, env) {
+                        let loaded = registers.bytes(0, what.width() as u8);
                         let mut bytes = [0; 16];
                         for (i, byte) in loaded.iter().enumerate() {
-                            bytes[place(key, i)] = *byte;
+                            bytes[what.place(i)] = *byte;
                         }
                         self.place(&mut location, dimension, field, &bytes[usize::from(field.at)..]);
                     } else {
@@ -188,4 +187,13 @@ fn versions<E: Env>(packet: &Packet, env: &E) -> [bool; 2] {
 /// The transport header as the shortest loads see it, which look into later fragments, too.
 fn transport(packet: &Packet) -> Option<&[u8]> {
     packet.transport_bytes_for_load(1, 0)
+}
+
+/// Loads into the first register; whether there is something to load.
+fn load<E: Env>(what: Beside, registers: &mut Registers, packet: &Packet, env: &mut E) -> bool {
+    match what {
+        Beside::Meta(key) => load_meta(key, registers, packet, env),
+        Beside::CtState => load_ct_state(registers, packet),
+        Beside::CtMark => load_ct_mark(registers, packet, env),
+    }
 }

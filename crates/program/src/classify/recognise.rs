@@ -6,7 +6,7 @@
 
 use penstock_sets::Set;
 
-use crate::expr::{CmpOp, ExthdrOp, MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::expr::{CmpOp, CtKey, ExthdrOp, MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::image::{InnerLoad, LinkedInner, LinkedValue, Load, Op};
 
 /// IP versions that a rule has asked for before it loads from the network header.
@@ -26,8 +26,36 @@ pub(super) enum Source {
     Transport,
     /// Addresses of the link header, before what a VLAN tag moves.
     Link,
-    /// Metadata. Numbers of the host's are taken in network order, so that they order like their bytes.
+    /// What the packet has beside its bytes.
+    Beside(Beside),
+}
+
+/// What a packet has beside its bytes. Numbers of the host's are taken in network order, so that they order like their
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Beside {
     Meta(MetaKey),
+    CtState,
+    CtMark,
+}
+
+impl Beside {
+    /// Bytes in the register.
+    pub fn width(self) -> usize {
+        match self {
+            Beside::Meta(key) => key.width() as usize,
+            Beside::CtState | Beside::CtMark => 4,
+        }
+    }
+
+    /// Where byte `i` of the register is.
+    pub fn place(self, i: usize) -> usize {
+        let reversed = match self {
+            Beside::Meta(key) => in_host_order(key),
+            Beside::CtState | Beside::CtMark => cfg!(target_endian = "little"),
+        };
+        if reversed { self.width() - 1 - i } else { i }
+    }
 }
 
 /// Bytes of a source.
@@ -98,11 +126,6 @@ fn in_host_order(key: MetaKey) -> bool {
     }
 }
 
-/// Where byte `i` of a key's register is in its source.
-pub(super) fn place(key: MetaKey, i: usize) -> usize {
-    if in_host_order(key) { key.width() as usize - 1 - i } else { i }
-}
-
 struct Walk {
     registers: [Byte; 64],
     version: Version,
@@ -143,10 +166,8 @@ pub(super) fn conditions(ops: &[Op]) -> Conditions {
         }
     }
     let mut conditions = walk.conditions;
-    let (done, rest) = ops.split_at_checked(conditions.exact as usize).unwrap_or((ops, &[]));
-    if !done.is_empty() && needs_registers(rest) {
-        conditions.exact = 0;
-    }
+    let alone = |exact: &u32| !needs_registers(ops.get(*exact as usize..).unwrap_or(&[]));
+    conditions.exact = (0..=conditions.exact).rev().find(alone).unwrap_or(0);
     conditions
 }
 
@@ -165,6 +186,7 @@ fn needs_registers(ops: &[Op]) -> bool {
             | Op::LoadTransport { dst, len, .. }
             | Op::LoadInner { dst, len, .. } => (None, Some((*dst, *len))),
             Op::Meta { key, dst } => (None, Some((*dst, key.width() as u8))),
+            Op::CtState { dst } | Op::Ct { key: CtKey::Mark, dir: None, dst } => (None, Some((*dst, 4))),
             Op::CmpWord { src, .. } => (Some((*src, 4)), None),
             Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => (Some((*src, *len)), None),
             Op::MaskXorWord { src, dst, .. } => (Some((*src, 4)), Some((*dst, 4))),
@@ -215,6 +237,13 @@ impl Walk {
         Seen::Whole
     }
 
+    fn load_beside(&mut self, what: Beside, dst: u8) -> Seen {
+        let source = Source::Beside(what);
+        self.set(dst, what.width(), |i| Byte::From { source, at: what.place(i) as u16, mask: 0xff, xor: 0 });
+        self.conditions.loads.push(Span { source, at: 0, len: what.width() as u8 });
+        Seen::Whole
+    }
+
     fn bytes(&self, slot: u8, len: usize) -> &[Byte] {
         let at = usize::from(slot & 15) * 4;
         &self.registers[at..(at + len).min(64)]
@@ -240,18 +269,9 @@ impl Walk {
                 }
             },
             Op::Meta { key: MetaKey::Prandom, .. } => Seen::Stop,
-            Op::Meta { key, dst } => {
-                let (key, width) = (*key, key.width() as usize);
-                let source = Source::Meta(key);
-                self.set(*dst, width, |i| Byte::From {
-                    source,
-                    at: place(key, i) as u16,
-                    mask: 0xff,
-                    xor: 0,
-                });
-                self.conditions.loads.push(Span { source, at: 0, len: width as u8 });
-                Seen::Whole
-            }
+            Op::Meta { key, dst } => self.load_beside(Beside::Meta(*key), *dst),
+            Op::CtState { dst } => self.load_beside(Beside::CtState, *dst),
+            Op::Ct { key: CtKey::Mark, dir: None, dst } => self.load_beside(Beside::CtMark, *dst),
             Op::CmpWord { src, equal, mask, data } => {
                 if !equal {
                     return Seen::Partly;
@@ -308,7 +328,7 @@ impl Walk {
                     self.forget(*dst)
                 }
             },
-            Op::Rt { dst, .. } => self.forget(*dst),
+            Op::Rt { dst, .. } | Op::Ct { dst, .. } => self.forget(*dst),
             // All others do something, ask for what is different each time, or may.
             _ => Seen::Stop,
         }
@@ -362,12 +382,12 @@ impl Walk {
         for (span, test) in tests {
             let Test::Masked { value, .. } = test else { continue };
             match span.source {
-                Source::Meta(MetaKey::NfProto) => match value[0] {
+                Source::Beside(Beside::Meta(MetaKey::NfProto)) => match value[0] {
                     NFPROTO_IPV4 => self.version = Version::Four,
                     NFPROTO_IPV6 => self.version = Version::Six,
                     _ => {}
                 },
-                Source::Meta(MetaKey::Protocol) if span.len == 2 => {
+                Source::Beside(Beside::Meta(MetaKey::Protocol)) if span.len == 2 => {
                     match u16::from_be_bytes([value[0], value[1]]) {
                         penstock_wire::ethernet::IPV4 => self.version = Version::Four,
                         penstock_wire::ethernet::IPV6 => self.version = Version::Six,

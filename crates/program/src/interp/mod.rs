@@ -35,7 +35,7 @@ use penstock_packet::Packet;
 use crate::Env;
 use crate::classify::Finder;
 use crate::env::{Decision, Trace};
-use crate::expr::MetaKey;
+use crate::expr::{CtKey, MetaKey};
 use crate::image::{ChainIndex, Image, LinkedRule, LinkedVerdict, Op, RuleIndex};
 use registers::Registers;
 
@@ -177,6 +177,16 @@ pub(crate) fn load_meta<E: Env>(
     env: &mut E,
 ) -> bool {
     meta::get(key, 0, registers, packet, env) == Step::Next
+}
+
+/// As [`load_meta`], the state of the packet's connection.
+pub(crate) fn load_ct_state(registers: &mut Registers, packet: &Packet) -> bool {
+    ct::state(0, registers, packet) == Step::Next
+}
+
+/// As [`load_meta`], the mark of the packet's connection.
+pub(crate) fn load_ct_mark<E: Env>(registers: &mut Registers, packet: &Packet, env: &mut E) -> bool {
+    ct::get(CtKey::Mark, None, 0, registers, packet, env) == Step::Next
 }
 
 /// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule. `None` if
