@@ -39,17 +39,19 @@ fn locate(classifier: &Classifier, header: &Header) -> Location {
     at
 }
 
-/// Median and minimum of several runs, in nanoseconds per packet.
-fn time(packets: usize, mut run: impl FnMut()) -> (f64, f64) {
-    let mut times: Vec<f64> = (0..9)
-        .map(|_| {
-            let start = Instant::now();
-            run();
-            start.elapsed().as_secs_f64() * 1e9 / packets as f64
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    (times[times.len() / 2], times[0])
+/// Nanoseconds that this thread has run: other programs on the machine do not count.
+fn ran() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}
+
+/// Nanoseconds per packet.
+fn time(packets: usize, mut run: impl FnMut()) -> f64 {
+    const ROUNDS: u32 = 40;
+    run();
+    let start = ran();
+    (0..ROUNDS).for_each(|_| run());
+    (ran() - start) / f64::from(ROUNDS) / packets as f64
 }
 
 fn measure(name: &str, rules: &[Rule], headers: &[Header]) {
@@ -74,12 +76,8 @@ fn measure(name: &str, rules: &[Rule], headers: &[Header]) {
     });
     let size = classifier.size();
     println!(
-        "{name}: {:.1} ns (min {:.1}), in bursts {:.1} ns (min {:.1}); built in {build:.0} ms, {} kB, {} trees, \
+        "{name}: {single:.1} ns, in bursts {batch:.1} ns; built in {build:.0} ms, {} kB, {} trees, \
          {:.1} places per rule",
-        single.0,
-        single.1,
-        batch.0,
-        batch.1,
         size.bytes / 1000,
         size.trees,
         size.copies as f64 / rules.len() as f64

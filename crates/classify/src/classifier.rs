@@ -294,8 +294,11 @@ impl Classifier {
             }
             rest &= rest - 1;
         }
-        let lane = misses.iter().position(|m| *m == 0)?;
-        Some(rules.word(lane) as u32)
+        let hits = (0..4).map(|i| u32::from(misses[i] == 0) << i).sum::<u32>();
+        if hits == 0 {
+            return None;
+        }
+        Some(rules.word(hits.trailing_zeros() as usize & 3) as u32)
     }
 }
 
