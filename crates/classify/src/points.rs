@@ -2,7 +2,35 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::Key;
+/// 64 x 64 to 128 bits, both halves folded to one.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let wide = u128::from(a) * u128::from(b);
+    (wide as u64) ^ (wide >> 64) as u64
+}
+
+/// An odd constant with well spread bits (the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A value to look up.
+pub(crate) trait Point: Copy + Eq + Default {
+    /// A hash with well spread upper bits.
+    fn hash(self, seed: u64) -> u64;
+}
+
+impl Point for u64 {
+    #[inline]
+    fn hash(self, seed: u64) -> u64 {
+        fold(self ^ seed, SPREAD)
+    }
+}
+
+impl Point for u128 {
+    #[inline]
+    fn hash(self, seed: u64) -> u64 {
+        fold((self as u64).hash(seed) ^ (self >> 64) as u64, SPREAD)
+    }
+}
 
 /// Numbers of keys from 1 on, 0 for all others. Open addressing, at most half of the cells taken; seeded, since keys come
 /// from packets.
@@ -14,7 +42,7 @@ pub(crate) struct Points<K> {
     seed: u64,
 }
 
-impl<K: Key + Default> Points<K> {
+impl<K: Point> Points<K> {
     /// Of different keys, in the order of their ranks.
     pub fn new(keys: &[K]) -> Self {
         let bits = (keys.len() * 2).next_power_of_two().ilog2().max(1);

@@ -10,19 +10,7 @@ pub trait Key: Copy + Ord + std::fmt::Debug {
     fn part(self, min: Self, shift: u32) -> usize;
     /// Bits of `self - min` without leading zeros.
     fn bits_above(self, min: Self) -> u32;
-    /// A hash with well spread upper bits.
-    fn hash(self, seed: u64) -> u64;
 }
-
-/// 64 x 64 to 128 bits, both halves folded to one.
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let wide = u128::from(a) * u128::from(b);
-    (wide as u64) ^ (wide >> 64) as u64
-}
-
-/// An odd constant with well spread bits (the golden ratio).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 macro_rules! key {
     ($type:ty) => {
@@ -35,14 +23,6 @@ macro_rules! key {
             fn bits_above(self, min: Self) -> u32 {
                 <$type>::BITS - self.wrapping_sub(min).leading_zeros()
             }
-
-            #[inline]
-            fn hash(self, seed: u64) -> u64 {
-                #[allow(clippy::unnecessary_cast)]
-                let wide = self as u128;
-                let low = fold(wide as u64 ^ seed, SPREAD);
-                if <$type>::BITS > 64 { fold(low ^ (wide >> 64) as u64, SPREAD) } else { low }
-            }
         }
     };
 }
@@ -50,6 +30,17 @@ key!(u16);
 key!(u32);
 key!(u64);
 key!(u128);
+
+/// Longer than any number: such keys are bisected.
+impl Key for [u8; 64] {
+    fn part(self, _min: Self, _shift: u32) -> usize {
+        0
+    }
+
+    fn bits_above(self, _min: Self) -> u32 {
+        0
+    }
+}
 
 /// Up to so many bounds are all compared, without a branch.
 const LINEAR: usize = 16;

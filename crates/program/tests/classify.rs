@@ -355,7 +355,8 @@ fn packet(rng: &mut Rng) -> Packet {
     packet.meta.time = 1_700_000_000_000_000_000;
     if rng.bool() {
         packet.meta.ct.entry = 1;
-        packet.meta.ct.info = *rng.choice(&[CtInfo::New, CtInfo::Established, CtInfo::EstablishedReply]).unwrap();
+        packet.meta.ct.info =
+            *rng.choice(&[CtInfo::New, CtInfo::Established, CtInfo::EstablishedReply]).unwrap();
     }
     packet.find_transport_checked();
     if rng.u8(..8) == 0 {

@@ -1,6 +1,7 @@
 //! One bit per possible key, for keys of one or two bytes; the rank of a key's bit leads to its slot.
+//! Membership is one load, what an element holds two more.
 
-/// Index of a set without data on keys of up to 16 bits.
+/// Index on keys of up to 16 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitmap {
     key_len: usize,
@@ -67,6 +68,11 @@ impl Bitmap {
         self.words[k / 64] &= !(1 << (k % 64));
         self.ranks[k / 64 + 1..].iter_mut().for_each(|r| *r -= 1);
         Some(self.slots.remove(rank))
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * 12 + self.slots.len() * 4
     }
 
     pub fn ascending(&self) -> Vec<u32> {

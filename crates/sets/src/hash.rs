@@ -42,9 +42,22 @@ impl HashWords {
         HashWords { cells: vec![EMPTY; FIRST_CELLS], len: 0, seed: seed() }
     }
 
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.cells.len() * 8
+    }
+
     #[inline]
     fn home(&self, key: u32) -> usize {
         fold(u64::from(key) ^ self.seed, SPREAD) as usize & (self.cells.len() - 1)
+    }
+
+    /// Has the cell loaded that [`HashWords::find`] begins with.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8]) {
+        if let Ok(key) = key.try_into() {
+            penstock_classify::prefetch(&self.cells, self.home(u32::from_ne_bytes(key)));
+        }
     }
 
     /// Where the key is, or the empty cell where it would be.
@@ -132,6 +145,11 @@ impl HashBytes {
         HashBytes { key_len, cells: vec![EMPTY; FIRST_CELLS], keys: Vec::new(), len: 0, seed: seed() }
     }
 
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.cells.len() * 8 + self.keys.len()
+    }
+
     #[inline]
     fn hash(&self, key: &[u8]) -> u32 {
         let mut h = self.seed ^ key.len() as u64;
@@ -148,6 +166,12 @@ impl HashBytes {
             h = fold(h ^ u64::from_ne_bytes(bytes), SPREAD);
         }
         (h ^ h >> 32) as u32
+    }
+
+    /// Has the cell loaded that [`HashBytes::find`] begins with.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8]) {
+        penstock_classify::prefetch(&self.cells, self.hash(key) as usize & (self.cells.len() - 1));
     }
 
     #[inline]

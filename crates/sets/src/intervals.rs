@@ -4,19 +4,23 @@
 
 use std::collections::BTreeMap;
 
+use penstock_classify::{Key, Ranks};
+
+use crate::select::Structure;
 use crate::set::InsertError;
 
 /// A key as a number that orders like its bytes.
-trait Word: Copy + Ord + std::fmt::Debug {
+trait Word: Key {
     fn from_key(key: &[u8]) -> Option<Self>;
-    /// `(self - min) >> shift`, for `self >= min`.
-    fn part(self, min: Self, shift: u32) -> usize;
-    /// Bits of `self - min` after its leading zeros; `None` for words that have no parts.
-    fn bits_above(self, min: Self) -> Option<u32>;
+
+    /// The number, where it has up to 16 bits.
+    fn small(self) -> Option<u16> {
+        None
+    }
 }
 
 macro_rules! word {
-    ($type:ty, $bytes:literal) => {
+    ($type:ty, $bytes:literal $(, $small:item)*) => {
         impl Word for $type {
             #[inline]
             fn from_key(key: &[u8]) -> Option<Self> {
@@ -30,19 +34,18 @@ macro_rules! word {
                     .copy_from_slice(key);
                 Some(<$type>::from_be_bytes(bytes))
             }
-
-            #[inline]
-            fn part(self, min: Self, shift: u32) -> usize {
-                (self.wrapping_sub(min) >> shift) as usize
-            }
-
-            fn bits_above(self, min: Self) -> Option<u32> {
-                Some(<$type>::BITS - self.wrapping_sub(min).leading_zeros())
-            }
+$($small)*
         }
     };
 }
-word!(u16, 2);
+word!(
+    u16,
+    2,
+    #[inline]
+    fn small(self) -> Option<u16> {
+        Some(self)
+    }
+);
 word!(u32, 4);
 word!(u64, 8);
 word!(u128, 16);
@@ -53,55 +56,34 @@ impl Word for [u8; 64] {
         bytes.get_mut(..key.len())?.copy_from_slice(key);
         Some(bytes)
     }
-
-    fn part(self, _min: Self, _shift: u32) -> usize {
-        0
-    }
-
-    fn bits_above(self, _min: Self) -> Option<u32> {
-        None
-    }
 }
 
-/// Below so many intervals, all first keys are compared without a branch.
-const LINEAR: usize = 16;
+/// From so many intervals of 16-bit keys on, a bit for each key tells whether it is in one of them.
+const MEMBERS: usize = 16;
 
-/// From so many intervals on, a directory narrows the search.
-const DIRECTORY: usize = 64;
-
-/// Splits the span of all first keys into equal parts, about one for four intervals, and knows how many intervals
-/// begin before each part.
+/// First keys in ascending order.
 #[derive(Clone, Debug)]
-struct Directory<K> {
-    min: K,
-    shift: u32,
-    before: Vec<u32>,
+enum First<K> {
+    /// Bisected: nothing but the keys.
+    Plain(Vec<K>),
+    /// Searched by parts.
+    Ranked(Ranks<K>),
 }
 
-impl<K: Word> Directory<K> {
-    fn new(first: &[K]) -> Option<Self> {
-        let (&min, &max) = (first.first()?, first.last()?);
-        if first.len() < DIRECTORY {
-            return None;
+impl<K: Word> First<K> {
+    fn keys(&self) -> &[K] {
+        match self {
+            First::Plain(keys) => keys,
+            First::Ranked(ranks) => ranks.bounds(),
         }
-        let shift = max.bits_above(min)?.saturating_sub(first.len().ilog2() - 2);
-        let mut before = Vec::with_capacity(max.part(min, shift) + 2);
-        for (i, key) in first.iter().enumerate() {
-            before.resize(before.len().max(key.part(min, shift) + 1), i as u32);
-        }
-        before.push(first.len() as u32);
-        Some(Directory { min, shift, before })
     }
 
-    /// Between how few and how many intervals begin at or before the key.
+    /// How many are not greater than a key.
     #[inline]
-    fn range(&self, key: K, all: usize) -> (usize, usize) {
-        if key < self.min {
-            return (0, 0);
-        }
-        match self.before.get(key.part(self.min, self.shift)..) {
-            Some(&[from, to, ..]) => (from as usize, to as usize),
-            _ => (all, all),
+    fn rank(&self, key: K) -> usize {
+        match self {
+            First::Plain(keys) => keys.partition_point(|first| *first <= key),
+            First::Ranked(ranks) => ranks.rank(key),
         }
     }
 }
@@ -110,36 +92,22 @@ impl<K: Word> Directory<K> {
 #[derive(Clone, Debug)]
 enum Sorted<K> {
     /// Sorted by first key.
-    Sealed { first: Vec<K>, last: Vec<K>, slots: Vec<u32>, directory: Option<Directory<K>> },
+    Sealed { first: First<K>, last: Vec<K>, slots: Vec<u32>, members: Option<Box<[u64]>> },
     /// First key to last key and slot.
     Open(BTreeMap<K, (K, u32)>),
 }
 
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
-        Sorted::Sealed { first: Vec::new(), last: Vec::new(), slots: Vec::new(), directory: None }
+        let first = First::Plain(Vec::new());
+        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None }
     }
 
     #[inline]
     fn lookup(&self, key: K) -> Option<u32> {
         match self {
-            Sorted::Sealed { first, last, slots, directory } => {
-                let after = if first.len() <= LINEAR {
-                    first.iter().map(|f| usize::from(*f <= key)).sum()
-                } else {
-                    let (mut base, end) = match directory {
-                        Some(directory) => directory.range(key, first.len()),
-                        None => (0, first.len()),
-                    };
-                    let mut len = end - base;
-                    while len > 1 {
-                        let half = len / 2;
-                        base += if first[base + half - 1] <= key { half } else { 0 };
-                        len -= half;
-                    }
-                    base + if len > 0 { usize::from(first[base] <= key) } else { 0 }
-                };
-                let at = after.checked_sub(1)?;
+            Sorted::Sealed { first, last, slots, .. } => {
+                let at = first.rank(key).checked_sub(1)?;
                 if key <= last[at] { Some(slots[at]) } else { None }
             }
             Sorted::Open(tree) => {
@@ -149,10 +117,28 @@ impl<K: Word> Sorted<K> {
         }
     }
 
+    #[inline]
+    fn contains(&self, key: K) -> bool {
+        match self {
+            Sorted::Sealed { members: Some(members), .. } => {
+                let key = usize::from(key.small().unwrap_or(0));
+                members[key / 64] >> (key % 64) & 1 != 0
+            }
+            _ => self.lookup(key).is_some(),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, key: K) {
+        if let Sorted::Sealed { first: First::Ranked(ranks), .. } = self {
+            ranks.prefetch(key);
+        }
+    }
+
     fn find(&self, from: K, to: K) -> Option<u32> {
         match self {
             Sorted::Sealed { first, last, slots, .. } => {
-                let at = first.binary_search(&from).ok()?;
+                let at = first.keys().binary_search(&from).ok()?;
                 (last[at] == to).then(|| slots[at])
             }
             Sorted::Open(tree) => tree.get(&from).filter(|(last, _)| *last == to).map(|&(_, slot)| slot),
@@ -161,7 +147,7 @@ impl<K: Word> Sorted<K> {
 
     fn open(&mut self) -> &mut BTreeMap<K, (K, u32)> {
         if let Sorted::Sealed { first, last, slots, .. } = self {
-            let entries = first.iter().zip(last.iter().zip(slots.iter()));
+            let entries = first.keys().iter().zip(last.iter().zip(slots.iter()));
             *self = Sorted::Open(entries.map(|(&f, (&l, &s))| (f, (l, s))).collect());
         }
         match self {
@@ -195,15 +181,44 @@ impl<K: Word> Sorted<K> {
         }
     }
 
-    fn seal(&mut self) {
-        if let Sorted::Open(tree) = self {
-            let first: Vec<K> = tree.keys().copied().collect();
-            *self = Sorted::Sealed {
-                directory: Directory::new(&first),
-                first,
-                last: tree.values().map(|v| v.0).collect(),
-                slots: tree.values().map(|v| v.1).collect(),
-            };
+    /// As small as possible, or as fast.
+    fn seal(&mut self, small: bool) {
+        let Sorted::Open(tree) = self else { return };
+        let keys: Vec<K> = tree.keys().copied().collect();
+        let members = !small && keys.len() >= MEMBERS && keys[0].small().is_some();
+        let members = members.then(|| {
+            let mut bits = vec![0u64; 1024].into_boxed_slice();
+            let ends = tree.iter().filter_map(|(first, (last, _))| Some((first.small()?, last.small()?)));
+            for key in ends.flat_map(|(first, last)| first..=last) {
+                bits[usize::from(key / 64)] |= 1 << (key % 64);
+            }
+            bits
+        });
+        *self = Sorted::Sealed {
+            first: if small { First::Plain(keys) } else { First::Ranked(Ranks::new(keys)) },
+            last: tree.values().map(|v| v.0).collect(),
+            slots: tree.values().map(|v| v.1).collect(),
+            members,
+        };
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self, Sorted::Open(_) | Sorted::Sealed { first: First::Plain(_), .. })
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Sorted::Sealed { first, last, slots, members } => {
+                let first = match first {
+                    First::Plain(keys) => keys.len() * size_of::<K>(),
+                    First::Ranked(ranks) => ranks.bytes(),
+                };
+                first
+                    + last.len() * size_of::<K>()
+                    + slots.len() * 4
+                    + members.as_ref().map_or(0, |m| m.len() * 8)
+            }
+            Sorted::Open(tree) => tree.len() * (2 * size_of::<K>() + 4),
         }
     }
 }
@@ -256,6 +271,16 @@ impl Intervals {
         each_width!(&self.sorted, s => s.lookup(Word::from_key(key)?))
     }
 
+    /// Has memory loaded that [`Intervals::lookup`] needs.
+    #[inline]
+    pub fn prefetch(&self, key: &[u8]) {
+        each_width!(&self.sorted, s => {
+            if let Some(key) = Word::from_key(key) {
+                s.prefetch(key);
+            }
+        })
+    }
+
     pub fn find(&self, from: &[u8], to: &[u8]) -> Option<u32> {
         if from.len() != self.key_len || to.len() != self.key_len {
             return None;
@@ -284,7 +309,29 @@ impl Intervals {
         each_width!(&self.sorted, s => matches!(s, Sorted::Sealed { .. }))
     }
 
-    pub fn seal(&mut self) {
-        each_width!(&mut self.sorted, s => s.seal())
+    /// As small as possible, or as fast.
+    pub fn seal(&mut self, small: bool) {
+        each_width!(&mut self.sorted, s => s.seal(small))
+    }
+
+    /// How it is searched.
+    pub fn structure(&self) -> Structure {
+        match each_width!(&self.sorted, s => s.is_plain()) {
+            true => Structure::IntervalArray,
+            false => Structure::IntervalIndex,
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        each_width!(&self.sorted, s => s.bytes())
+    }
+
+    #[inline]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        if key.len() != self.key_len {
+            return false;
+        }
+        each_width!(&self.sorted, s => Word::from_key(key).is_some_and(|key| s.contains(key)))
     }
 }

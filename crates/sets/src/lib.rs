@@ -8,12 +8,15 @@
 //! between clones and copied on the first change, so that a transaction works on a clone, and a copy with other
 //! values ([`Set::map_values`]) has the same index.
 //!
-//! | backend | index |
+//! | structure | it is |
 //! | --- | --- |
-//! | [`Backend::Bitmap`] | one bit per possible key, ranks to the slots |
-//! | [`Backend::HashFast`], [`Backend::Hash`], [`Backend::ResizableHash`] | open addressing on whole keys |
-//! | [`Backend::Intervals`] | sorted arrays of first and last keys |
-//! | [`Backend::ConcatenatedRanges`] | hash by the exact fields, intervals by one of the others |
+//! | [`Structure::Bitmap`] | one bit per possible key, ranks to the slots |
+//! | [`Structure::WordHash`], [`Structure::Hash`] | open addressing on whole keys |
+//! | [`Structure::IntervalArray`], [`Structure::IntervalIndex`] | sorted arrays of first and last keys |
+//! | [`Structure::RangeList`], [`Structure::RangeGroups`], [`Structure::RangeTrees`] | concatenations of ranges |
+//!
+//! [`Backend`] is what the kernel would take: it decides what such a set can do. The structure is our choice, and another
+//! one where the set has grown.
 //!
 //! [`Dynamic`] is the exception: a table that packets change, shared by workers and generations as it is.
 //!
@@ -50,5 +53,5 @@ pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::{Element, ElementRef};
 pub use list::ElementList;
-pub use select::{Backend, LookupClass, SpaceClass};
+pub use select::{Backend, LookupClass, SpaceClass, Structure};
 pub use set::{InsertError, Set};

@@ -13,9 +13,16 @@
 //! ```
 //!
 //! New entries wait in a short list that is searched from its start, and move from there to levels of growing size,
-//! so that many insertions cost little each; sealing makes one level of all.
+//! so that many insertions cost little each. Sealing puts all entries into one structure: a [`Classifier`], in which an
+//! entry is a rule and its place in the order the rule's number; or, where memory counts, one level. A few changes
+//! later it is still of use: what is new is searched beside it, what is gone is passed over.
+
+use std::sync::Arc;
+
+use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
 use crate::hash::HashBytes;
+use crate::select::Structure;
 use crate::set::InsertError;
 
 /// Longest key in bytes.
@@ -24,6 +31,8 @@ const KEY_MAX: usize = 64;
 const WAITING: usize = 64;
 /// A sealed index of so many entries stays a list.
 const FEW: usize = 6;
+/// Entries are classified anew when one of so many is new or gone.
+const BESIDE: usize = 8;
 /// In the order of insertion: a removed entry.
 const DEAD: u32 = u32::MAX;
 
@@ -89,6 +98,8 @@ struct Level {
 pub(crate) struct Ranges {
     key_len: usize,
     fields: Vec<Field>,
+    /// Some field is longer than what [`Field::number`] takes.
+    long: bool,
     /// From first and last key to the slot; it keeps the keys.
     exact: HashBytes,
     /// Slots in order of insertion.
@@ -99,6 +110,8 @@ pub(crate) struct Ranges {
     levels: Vec<Level>,
     /// Not in a level yet, later in order than all that are.
     waiting: Vec<u32>,
+    /// All entries whose place in the order is below the number; they are in no level.
+    classified: Option<(Arc<Classifier>, u32)>,
     sealed: bool,
 }
 
@@ -124,6 +137,7 @@ impl Ranges {
         }
         Ranges {
             key_len,
+            long: fields.iter().any(|f| f.len > 16),
             fields,
             exact: HashBytes::new(2 * key_len),
             order: Vec::new(),
@@ -131,6 +145,7 @@ impl Ranges {
             dead: 0,
             levels: Vec::new(),
             waiting: Vec::new(),
+            classified: None,
             sealed: true,
         }
     }
@@ -145,6 +160,94 @@ impl Ranges {
         if key.len() != self.key_len {
             return None;
         }
+        if let Some((classifier, _)) = &self.classified {
+            let location = self.locate(classifier, key);
+            let found = self.lookup_classified(classifier, &location, key, &alive);
+            if found.is_some() || self.levels.is_empty() && self.waiting.is_empty() {
+                return found;
+            }
+        }
+        self.lookup_rest(key, alive)
+    }
+
+    /// As [`Ranges::lookup`], for several keys at the same time, at most as many as there are places for what is found.
+    pub fn lookup_batch<const N: usize>(
+        &self,
+        keys: &[&[u8]],
+        alive: impl Fn(u32) -> bool,
+        found: &mut [Option<u32>; N],
+    ) {
+        let Some((classifier, _)) = &self.classified else {
+            found.iter_mut().zip(keys).for_each(|(found, key)| *found = self.lookup(key, &alive));
+            return;
+        };
+        let mut locations = [Location::default(); N];
+        for (location, key) in locations.iter_mut().zip(keys).filter(|(_, key)| key.len() == self.key_len) {
+            *location = self.locate(classifier, key);
+        }
+        let mut places = [u32::MAX; N];
+        classifier.next_batch(&locations[..keys.len().min(N)], 0, &mut places);
+        let alone = self.levels.is_empty() && self.waiting.is_empty();
+        for ((found, key), place) in found.iter_mut().zip(keys).zip(places) {
+            let slot = self.order.get(place as usize).copied().filter(|slot| *slot != DEAD);
+            let whole = |slot: &u32| {
+                key.len() == self.key_len && self.is_classified_whole(*slot, key) && alive(*slot)
+            };
+            *found = match slot.filter(whole) {
+                None if alone && place == u32::MAX => None,
+                None => self.lookup(key, &alive),
+                found => found,
+            };
+        }
+    }
+
+    #[inline]
+    fn lookup_classified(
+        &self,
+        classifier: &Classifier,
+        location: &Location,
+        key: &[u8],
+        alive: &impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mut from = 0;
+        loop {
+            let place = classifier.next(location, from)?;
+            let slot = self.order.get(place as usize).copied().filter(|slot| *slot != DEAD);
+            if let Some(slot) = slot.filter(|slot| self.is_classified_whole(*slot, key) && alive(*slot)) {
+                return Some(slot);
+            }
+            from = place + 1;
+        }
+    }
+
+    /// Whether the bytes of fields that dimensions have no room for are those of the entry.
+    #[inline]
+    fn is_classified_whole(&self, slot: u32, key: &[u8]) -> bool {
+        if !self.long {
+            return true;
+        }
+        let (from, to) = self.bounds_of(slot);
+        within(&self.fields, from, to, key)
+    }
+
+    #[inline]
+    fn locate(&self, classifier: &Classifier, key: &[u8]) -> Location {
+        let mut location = Location::default();
+        for (dimension, field) in self.fields.iter().enumerate() {
+            match *field.of(key) {
+                [a, b, c, d] => {
+                    classifier.place_word(&mut location, dimension, u32::from_be_bytes([a, b, c, d]))
+                }
+                [a, b] => classifier.place_word(&mut location, dimension, u16::from_be_bytes([a, b]).into()),
+                [a] => classifier.place_word(&mut location, dimension, a.into()),
+                _ => classifier.place(&mut location, dimension, field.number(key)),
+            }
+        }
+        location
+    }
+
+    /// Among entries that are not classified.
+    fn lookup_rest(&self, key: &[u8], alive: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best = None;
         for group in self.levels.iter().flat_map(|l| &l.groups) {
             group.search(self, key, &alive, &mut best);
@@ -222,8 +325,16 @@ impl Ranges {
         self.sealed
     }
 
-    pub fn seal(&mut self) {
+    /// As small as possible, or as fast.
+    pub fn seal(&mut self, small: bool) {
         if self.sealed {
+            return;
+        }
+        self.sealed = true;
+        let classified = self.classified.as_ref().map_or(0, |c| c.1 as usize);
+        let new = self.order.len() - classified;
+        // What is new costs each lookup a little, another classifier costs much, but seldom.
+        if classified > 0 && new.max(self.dead) <= FEW.max(classified / BESIDE) {
             return;
         }
         self.order.retain(|&slot| slot != DEAD);
@@ -233,13 +344,57 @@ impl Ranges {
         }
         self.levels.clear();
         self.waiting.clear();
+        self.classified = None;
         if self.order.len() <= FEW {
             self.waiting.clone_from(&self.order);
-        } else {
-            let level = self.level(self.order.clone());
-            self.levels.push(level);
+            return;
         }
-        self.sealed = true;
+        if !small && let Some(classifier) = self.classifier() {
+            self.classified = Some((Arc::new(classifier), self.order.len() as u32));
+            return;
+        }
+        let level = self.level(self.order.clone());
+        self.levels.push(level);
+    }
+
+    fn classifier(&self) -> Option<Classifier> {
+        if self.fields.len() > MAX_DIMENSIONS {
+            return None;
+        }
+        let widths: Vec<u8> = self.fields.iter().map(|f| f.len.min(16) as u8).collect();
+        let mut builder = Builder::new(&widths);
+        let mut intervals = Vec::with_capacity(widths.len());
+        for (place, &slot) in (0..).zip(&self.order) {
+            let (from, to) = self.bounds_of(slot);
+            intervals.clear();
+            intervals.extend((0..).zip(&self.fields).map(|(dimension, field)| Interval {
+                dimension,
+                from: field.number(from),
+                to: field.number(to),
+            }));
+            builder.add(place, &intervals);
+        }
+        builder.build()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let groups = self.levels.iter().flat_map(|l| &l.groups);
+        let levels: usize = groups.map(|g| g.bounds.len() + g.entries.len() * 40).sum();
+        let classified = self.classified.as_ref().map_or(0, |c| c.0.size().bytes);
+        levels
+            + classified
+            + self.exact.bytes()
+            + (self.order.len() + self.places.len() + self.waiting.len()) * 4
+    }
+
+    /// How it is searched now.
+    pub fn structure(&self) -> Structure {
+        match (&self.classified, &*self.levels) {
+            (Some(_), _) => Structure::RangeTrees,
+            (None, []) => Structure::RangeList,
+            (None, [..]) => Structure::RangeGroups,
+        }
     }
 
     fn level(&self, slots: Vec<u32>) -> Level {

@@ -1,4 +1,7 @@
-//! Which backend a set gets: the kernel's choice (`nft_select_set_ops` in `net/netfilter/nf_tables_api.c`).
+//! Which backend a set gets: the kernel's choice (`nft_select_set_ops` in `net/netfilter/nf_tables_api.c`), which tells
+//! what such a set can do, and the structure that holds it here, which is better where it can.
+
+use std::fmt;
 
 use crate::{Description, Policy};
 
@@ -39,6 +42,108 @@ pub enum SpaceClass {
     Linear,
 }
 
+impl fmt::Display for LookupClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LookupClass::Constant => "O(1)",
+            LookupClass::Logarithmic => "O(log n)",
+            LookupClass::Linear => "O(n)",
+        })
+    }
+}
+
+impl fmt::Display for SpaceClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SpaceClass::Constant => "O(1)",
+            SpaceClass::Linear => "O(n)",
+        })
+    }
+}
+
+/// The structure that holds a set here. All of them take maps, timeouts and statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Structure {
+    /// One bit per possible key, ranks to the elements: keys of one or two bytes.
+    Bitmap,
+    /// Open addressing on keys of four bytes.
+    WordHash,
+    /// Open addressing on keys of any other length.
+    Hash,
+    /// Sorted intervals, bisected.
+    IntervalArray,
+    /// Sorted intervals, searched by parts of equal size; up to 16 compared at once; for keys of 16 bits a bit per key
+    /// beside it.
+    IntervalIndex,
+    /// A few concatenations of ranges, compared one after the other.
+    RangeList,
+    /// Concatenations of ranges by their exact fields, bisected by another one.
+    RangeGroups,
+    /// Concatenations of ranges in trees that cut one field after the other.
+    RangeTrees,
+    /// A hash that packets change.
+    DynamicHash,
+}
+
+/// Elements from which on a bitmap is no larger than a hash of short keys.
+const BITMAP_PAYS: usize = 512;
+
+impl Structure {
+    /// The structure for keys that are no intervals, for so many elements.
+    pub(crate) fn of_exact(description: &Description, len: usize) -> Structure {
+        let small = description.policy == Policy::Memory && len < BITMAP_PAYS;
+        match description.key_len {
+            1 | 2 if !small => Structure::Bitmap,
+            4 => Structure::WordHash,
+            _ => Structure::Hash,
+        }
+    }
+
+    /// What listings call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Structure::Bitmap => "bitmap",
+            Structure::WordHash => "hash_word",
+            Structure::Hash => "hash",
+            Structure::IntervalArray => "interval_array",
+            Structure::IntervalIndex => "interval_index",
+            Structure::RangeList => "range_list",
+            Structure::RangeGroups => "range_groups",
+            Structure::RangeTrees => "range_trees",
+            Structure::DynamicHash => "dynamic_hash",
+        }
+    }
+
+    /// Cost class of a lookup.
+    pub fn lookup_class(self) -> LookupClass {
+        match self {
+            Structure::Bitmap | Structure::WordHash | Structure::Hash | Structure::DynamicHash => {
+                LookupClass::Constant
+            }
+            Structure::IntervalArray
+            | Structure::IntervalIndex
+            | Structure::RangeGroups
+            | Structure::RangeTrees => LookupClass::Logarithmic,
+            Structure::RangeList => LookupClass::Linear,
+        }
+    }
+
+    /// Cost class of its memory, elements aside.
+    pub fn space_class(self) -> SpaceClass {
+        match self {
+            Structure::Bitmap => SpaceClass::Constant,
+            Structure::WordHash
+            | Structure::Hash
+            | Structure::IntervalArray
+            | Structure::IntervalIndex
+            | Structure::RangeList
+            | Structure::RangeGroups
+            | Structure::RangeTrees
+            | Structure::DynamicHash => SpaceClass::Linear,
+        }
+    }
+}
+
 /// What a backend would cost: `struct nft_set_estimate`.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
@@ -63,6 +168,18 @@ impl Backend {
         Backend::Intervals,
         Backend::ConcatenatedRanges,
     ];
+
+    /// The kernel's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::HashFast => "hash_fast",
+            Backend::Hash => "hash",
+            Backend::ResizableHash => "rhash",
+            Backend::Bitmap => "bitmap",
+            Backend::Intervals => "rbtree",
+            Backend::ConcatenatedRanges => "pipapo",
+        }
+    }
 
     /// Cost class of a lookup.
     pub fn lookup_class(self) -> LookupClass {

@@ -7,8 +7,9 @@ use crate::bitmap::Bitmap;
 use crate::hash::{HashBytes, HashWords};
 use crate::intervals::Intervals;
 use crate::ranges::Ranges;
+use crate::select::Structure;
 use crate::slots::Slots;
-use crate::{Backend, Description, Element, ElementRef};
+use crate::{Backend, Description, Element, ElementRef, Policy};
 
 /// Why an element was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub enum InsertError {
     /// set has none.
     Invalid,
 }
+
+/// Keys that are looked up at the same time.
+const BATCH: usize = 16;
 
 /// From key bytes to the slot of an element.
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub struct Set<V> {
     catch_all: Option<Arc<Element<V>>>,
     /// No element expires before.
     first_expiry: u64,
+    /// The structure is ours to choose.
+    chosen: bool,
 }
 
 /// What it holds, not how.
@@ -63,6 +69,28 @@ impl<V> Set<V> {
     /// The backend in use.
     pub fn backend(&self) -> Backend {
         self.backend
+    }
+
+    /// What it is searched by now. It changes as the set grows.
+    pub fn structure(&self) -> Structure {
+        match &*self.index {
+            Index::Bitmap(_) => Structure::Bitmap,
+            Index::HashWords(_) => Structure::WordHash,
+            Index::HashBytes(_) => Structure::Hash,
+            Index::Intervals(i) => i.structure(),
+            Index::Ranges(i) => i.structure(),
+        }
+    }
+
+    /// Bytes of memory that the structure takes beside the elements.
+    pub fn index_bytes(&self) -> usize {
+        match &*self.index {
+            Index::Bitmap(i) => i.bytes(),
+            Index::HashWords(i) => i.bytes(),
+            Index::HashBytes(i) => i.bytes(),
+            Index::Intervals(i) => i.bytes(),
+            Index::Ranges(i) => i.bytes(),
+        }
     }
 
     /// Elements, the catch-all and expired ones included.
@@ -95,6 +123,32 @@ impl<V> Set<V> {
         }
     }
 
+    /// As [`Set::lookup`], for several keys: while the memory of one is on its way, the others go on. Of keys and places
+    /// for what is found, the fewer count.
+    pub fn lookup_batch<'s>(&'s self, keys: &[&[u8]], now: u64, found: &mut [Option<ElementRef<'s, V>>]) {
+        for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
+            let mut slots = [None; BATCH];
+            match &*self.index {
+                Index::HashWords(i) => keys.iter().for_each(|key| i.prefetch(key)),
+                Index::HashBytes(i) => keys.iter().for_each(|key| i.prefetch(key)),
+                Index::Intervals(i) => keys.iter().for_each(|key| i.prefetch(key)),
+                Index::Bitmap(_) | Index::Ranges(_) => {}
+            }
+            match &*self.index {
+                Index::Ranges(i) => {
+                    let alive = |slot| self.slots.get(slot).is_some_and(|e| e.is_alive(now));
+                    i.lookup_batch(keys, alive, &mut slots);
+                }
+                _ => slots.iter_mut().zip(keys).for_each(|(slot, key)| *slot = self.slot(key, now)),
+            }
+            slots.iter().flatten().for_each(|slot| self.slots.prefetch(*slot));
+            for (found, slot) in found.iter_mut().zip(&slots).take(keys.len()) {
+                let element = slot.and_then(|slot| self.slots.get(slot)).filter(|e| e.is_alive(now));
+                *found = element.or_else(|| self.catch_all(now));
+            }
+        }
+    }
+
     /// As [`Set::lookup`], the catch-all left aside: the answer to `get element`.
     #[inline]
     pub fn get(&self, key: &[u8], now: u64) -> Option<ElementRef<'_, V>> {
@@ -105,7 +159,8 @@ impl<V> Set<V> {
     #[inline]
     pub fn contains(&self, key: &[u8], now: u64) -> bool {
         let found = match &*self.index {
-            Index::Bitmap(i) => i.contains(key),
+            Index::Bitmap(i) if self.first_expiry == u64::MAX => i.contains(key),
+            Index::Intervals(i) if self.first_expiry == u64::MAX => i.contains(key),
             _ if self.first_expiry == u64::MAX => self.slot(key, now).is_some(),
             _ => self.get(key, now).is_some(),
         };
@@ -123,8 +178,14 @@ impl<V> Set<V> {
         match &*self.index {
             Index::Intervals(i) => i.is_sealed(),
             Index::Ranges(i) => i.is_sealed(),
-            Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_) => true,
+            Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_) => !self.outgrown(),
         }
+    }
+
+    /// Whether keys that are no intervals would have another structure were the set made now.
+    fn outgrown(&self) -> bool {
+        let exact = matches!(&*self.index, Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_));
+        self.chosen && exact && Structure::of_exact(&self.description, self.slots.len()) != self.structure()
     }
 
     fn exact_slot(&self, key: &[u8], key_end: Option<&[u8]>) -> Option<u32> {
@@ -180,6 +241,7 @@ impl<V> Set<V> {
             slots: self.slots.map(&mut f),
             catch_all: self.catch_all.as_deref().map(|e| Arc::new(e.view().with_value(f(&e.value)))),
             first_expiry: self.first_expiry,
+            chosen: self.chosen,
         }
     }
 }
@@ -193,6 +255,19 @@ fn leading(key: &[u8]) -> u64 {
 }
 
 impl Index {
+    /// The best for a description and so many elements.
+    fn choose(backend: Backend, d: &Description, len: usize) -> Index {
+        match backend {
+            Backend::Intervals | Backend::ConcatenatedRanges => Index::new(backend, d),
+            Backend::HashFast | Backend::Hash | Backend::ResizableHash | Backend::Bitmap => {
+                match Structure::of_exact(d, len) {
+                    Structure::Bitmap => Index::new(Backend::Bitmap, d),
+                    _ => Index::new(Backend::Hash, d),
+                }
+            }
+        }
+    }
+
     fn new(backend: Backend, d: &Description) -> Index {
         match backend {
             Backend::Bitmap => Index::Bitmap(Bitmap::new(d.key_len)),
@@ -213,7 +288,10 @@ impl<V: Clone> Set<V> {
     /// (`EOPNOTSUPP`).
     pub fn new(description: Description) -> Option<Self> {
         let backend = Backend::select(&description)?;
-        Self::with_backend(description, backend)
+        let mut set = Self::with_backend(description, backend)?;
+        set.index = Arc::new(Index::choose(backend, &set.description, 0));
+        set.chosen = true;
+        Some(set)
     }
 
     /// An empty set with a backend of the caller's choice; `None` if that cannot hold such a set.
@@ -224,7 +302,15 @@ impl<V: Clone> Set<V> {
         let index = Arc::new(Index::new(backend, &description));
         let slots = Slots::new(description.key_len);
         let description = Arc::new(description);
-        Some(Set { description, backend, index, slots, catch_all: None, first_expiry: u64::MAX })
+        Some(Set {
+            description,
+            backend,
+            index,
+            slots,
+            catch_all: None,
+            first_expiry: u64::MAX,
+            chosen: false,
+        })
     }
 
     /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
@@ -381,7 +467,10 @@ impl<V: Clone> Set<V> {
 
     /// Removes everything.
     pub fn clear(&mut self) {
-        self.index = Arc::new(Index::new(self.backend, &self.description));
+        self.index = Arc::new(match self.chosen {
+            true => Index::choose(self.backend, &self.description, 0),
+            false => Index::new(self.backend, &self.description),
+        });
         self.slots = Slots::new(self.description.key_len);
         self.catch_all = None;
         self.first_expiry = u64::MAX;
@@ -393,9 +482,23 @@ impl<V: Clone> Set<V> {
         if self.is_committed() {
             return;
         }
+        if self.outgrown() {
+            let mut index = Index::choose(self.backend, &self.description, self.slots.len());
+            for (slot, element) in self.slots.iter() {
+                match &mut index {
+                    Index::Bitmap(i) => i.insert(element.key, slot),
+                    Index::HashWords(i) => i.insert(element.key, slot),
+                    Index::HashBytes(i) => i.insert(element.key, slot),
+                    Index::Intervals(_) | Index::Ranges(_) => {}
+                }
+            }
+            self.index = Arc::new(index);
+            return;
+        }
+        let small = self.description.policy == Policy::Memory;
         match Arc::make_mut(&mut self.index) {
-            Index::Intervals(i) => i.seal(),
-            Index::Ranges(i) => i.seal(),
+            Index::Intervals(i) => i.seal(small),
+            Index::Ranges(i) => i.seal(small),
             Index::Bitmap(_) | Index::HashWords(_) | Index::HashBytes(_) => {}
         }
     }

@@ -114,6 +114,14 @@ impl<V> Slots<V> {
         self.chunks.get(slot / CHUNK)?.get(slot % CHUNK, self.key_len)
     }
 
+    /// Has an element's memory loaded.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
+            penstock_classify::prefetch(&chunk.values, slot as usize % CHUNK);
+        }
+    }
+
     /// Same slots, other values.
     pub fn map<W>(&self, mut f: impl FnMut(&V) -> W) -> Slots<W> {
         let mut chunk = |c: &Arc<Chunk<V>>| {

@@ -1,6 +1,6 @@
 //! Every backend against a list that is searched from one end to the other.
 
-use penstock_sets::{Backend, Description, Element, InsertError, Set};
+use penstock_sets::{Backend, Description, Element, InsertError, Policy, Set, Structure};
 
 /// A set without any structure.
 struct Model {
@@ -143,9 +143,14 @@ fn descriptions() -> Vec<Description> {
     all
 }
 
-fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
+/// `backend` is what holds the set; where there is none, the set chooses.
+fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: usize) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let Some(mut set) = Set::with_backend(description.clone(), backend) else {
+    let set = match backend {
+        Some(backend) => Set::with_backend(description.clone(), backend),
+        None => Set::new(description.clone()),
+    };
+    let Some(mut set) = set else {
         panic!("{backend:?} said that it suits {description:?}");
     };
     let mut model = Model { description: description.clone(), elements: Vec::new() };
@@ -203,17 +208,21 @@ fn run(seed: u64, description: &Description, backend: Backend, steps: usize) {
                 assert_eq!(modified, expected, "{}", context());
             }
             _ => {
-                for _ in 0..4 {
-                    let k = key(&mut rng, description);
-                    let expected = model.lookup(&k, now);
-                    assert_eq!(set.lookup(&k, now).map(|e| *e.value), expected, "lookup {k:?} {}", context());
-                    assert_eq!(set.contains(&k, now), expected.is_some(), "{}", context());
+                let keys: Vec<_> = (0..rng.usize(..40)).map(|_| key(&mut rng, description)).collect();
+                let slices: Vec<&[u8]> = keys.iter().map(|k| &**k).collect();
+                let mut found = vec![None; keys.len()];
+                set.lookup_batch(&slices, now, &mut found);
+                for (k, found) in keys.iter().zip(&found).take(4) {
+                    let expected = model.lookup(k, now);
+                    assert_eq!(found.map(|e| *e.value), expected, "lookup {k:?} {}", context());
+                    assert_eq!(set.lookup(k, now).map(|e| *e.value), expected, "lookup {k:?} {}", context());
+                    assert_eq!(set.contains(k, now), expected.is_some(), "{}", context());
                 }
             }
         }
         if step % 64 == 0 {
             let mut expected: Vec<_> = model.elements.iter().filter(|e| e.is_alive(now)).cloned().collect();
-            if backend != Backend::ConcatenatedRanges {
+            if set.backend() != Backend::ConcatenatedRanges {
                 expected.sort_by(|a, b| a.key.cmp(&b.key));
             }
             expected.sort_by_key(|e| e.key.is_empty());
@@ -249,7 +258,10 @@ fn every_backend_answers_as_a_plain_list_does() {
         assert!(!suitable.is_empty(), "{description:?}");
         for backend in suitable {
             // The same operations on each backend: what agrees with the list agrees with the others.
-            run(seed.wrapping_add(i as u64), description, backend, 400);
+            run(seed.wrapping_add(i as u64), description, Some(backend), 150);
+        }
+        for policy in [Policy::Performance, Policy::Memory] {
+            run(seed.wrapping_add(i as u64), &Description { policy, ..description.clone() }, None, 150);
         }
     }
 }
@@ -341,7 +353,7 @@ fn run_wide(seed: u64, description: &Description) {
                 set.sweep(now);
             }
         }
-        if rng.u8(0..100) == 0 {
+        if rng.u8(0..40) == 0 {
             set.commit();
         }
         for _ in 0..3 {
@@ -386,5 +398,47 @@ fn intervals_of_any_number_and_spread_are_found() {
         for key in edges.into_iter().chain(ends).chain((0..50).map(|_| point(&mut rng))) {
             assert_eq!(set.lookup(&key, 0).map(|e| *e.value), model.lookup(&key, 0), "seed {seed} {key:?}");
         }
+    }
+}
+
+#[test]
+fn sets_choose_their_structure_by_what_they_are_and_how_large() {
+    let d = Description::default;
+    let ranges = || Description { key_len: 8, fields: vec![4, 2], interval: true, ..d() };
+    let memory = Policy::Memory;
+    for (description, len, structure) in [
+        (Description { key_len: 2, ..d() }, 3, Structure::Bitmap),
+        (Description { key_len: 2, map: true, timeout: true, ..d() }, 3, Structure::Bitmap),
+        (Description { key_len: 2, policy: memory, ..d() }, 3, Structure::Hash),
+        (Description { key_len: 2, policy: memory, ..d() }, 2000, Structure::Bitmap),
+        (Description { key_len: 4, ..d() }, 2000, Structure::WordHash),
+        (Description { key_len: 16, ..d() }, 2000, Structure::Hash),
+        (Description { key_len: 4, interval: true, ..d() }, 2000, Structure::IntervalIndex),
+        (Description { key_len: 4, interval: true, policy: memory, ..d() }, 2000, Structure::IntervalArray),
+        (ranges(), 4, Structure::RangeList),
+        (ranges(), 2000, Structure::RangeTrees),
+        (Description { policy: memory, ..ranges() }, 2000, Structure::RangeGroups),
+    ] {
+        let mut set = Set::new(description.clone()).unwrap();
+        let of = |value: u32| {
+            let key = (value * 2).to_be_bytes();
+            let mut key = key[4 - description.key_len.min(4)..].to_vec();
+            key.resize(description.key_len, 0);
+            Element { key: key.into(), key_end: None, value, expires_at: None }
+        };
+        for value in 0..len {
+            set.insert(of(value), 0).unwrap();
+        }
+        set.commit();
+        assert_eq!(set.structure(), structure, "{len} elements of {description:?}");
+        for value in 0..len {
+            assert_eq!(set.lookup(&of(value).key, 0).map(|e| *e.value), Some(value), "{description:?}");
+        }
+        // A few changes later it is still the same.
+        set.remove(&of(1).key, None, 0).unwrap();
+        set.insert(of(len), 0).unwrap();
+        set.commit();
+        let found = [1, len].map(|value| set.lookup(&of(value).key, 0).map(|e| *e.value));
+        assert_eq!((found, set.structure()), ([None, Some(len)], structure), "{description:?}");
     }
 }
