@@ -7,7 +7,7 @@ use penstock_wire::protocol;
 
 use crate::choose::{Flows, unique_tuple};
 use crate::header::{self, Target};
-use crate::range::{Manip, Range};
+use crate::range::{MAP_IPS, Manip, PROTO_SPECIFIED, Range};
 
 /// A connection in its table, for the choice of a tuple.
 struct Candidate<'a> {
@@ -42,7 +42,9 @@ impl Flows for Candidate<'_> {
         let Some((other, _)) = self.zones(reply).iter().find_map(|t| self.table.find(t)) else { return true };
         let Some(other) = self.table.connection_ref(other) else { return true };
         let translated = other.status() & (status::NAT_MASK | status::SEQ_ADJUST) != 0;
-        translated || other.tuple(Direction::Original) != reply
+        let [there, back] = [Direction::Original, Direction::Reply].map(|d| other.tuple(d));
+        // As long as nothing was translated the two are the same connection from either side.
+        translated || there != reply || *back != self.original
     }
 
     fn same_source(&mut self, original: &Tuple, accept: &mut dyn FnMut(&Tuple) -> bool) {
@@ -110,6 +112,25 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
         Manip::Destination => reply.src,
     };
     bind(table, n, &Range::address(address), manip, random)
+}
+
+/// Binds a connection that a translated one announced: its source becomes what the other side of that one sees, its
+/// destination what was announced before it was translated (`nf_nat_follow_master()`). Does nothing for others. `false` if
+/// the packet is to be dropped.
+pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut fastrand::Rng) -> bool {
+    let Some(connection) = table.connection_at(n) else { return false };
+    let bound = status::CONFIRMED | status::NAT_DONE_MASK;
+    let Some(follow) = connection.follow().filter(|_| connection.status() & bound == 0) else { return true };
+    let Some(master) = connection.master() else { return true };
+    let across = master.tuple(follow.direction.opposite());
+    let source = Range::address(across.dst);
+    let destination = Range {
+        flags: MAP_IPS | PROTO_SPECIFIED,
+        min_id: follow.port,
+        max_id: follow.port,
+        ..Range::address(follow.address.unwrap_or(across.src))
+    };
+    bind(table, n, &source, Manip::Source, random) && bind(table, n, &destination, Manip::Destination, random)
 }
 
 /// Lets a packet follow its connection (`nf_nat_packet()`). `false` if it is to be dropped since its headers are cut.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use penstock_conntrack::status::CONFIRMED;
 use penstock_conntrack::tuple::{IPV4, IPV6};
-use penstock_conntrack::{Conntrack, Direction, Template, Tracker, Tuple};
+use penstock_conntrack::{Conntrack, Direction, Expectation, Template, Tracker, Tuple};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{CtObject, Decision};
 use penstock_program::expr::{CtDir, CtKey};
 
 const MILLISECOND: u64 = 1_000_000;
+/// `NFPROTO_INET`.
+const INET: u8 = 1;
 
 fn direction(dir: CtDir) -> Direction {
     match dir {
@@ -77,7 +79,12 @@ pub(crate) fn get(
             put(out, zone.to_ne_bytes())
         }
         CtKey::Id => put(out, connection.id().to_ne_bytes()),
-        CtKey::Helper => None,
+        CtKey::Helper => {
+            let name = connection.master()?.helper()?.as_bytes();
+            let mut bytes = [0; 16];
+            bytes.get_mut(..name.len()).filter(|_| name.len() < 16)?.copy_from_slice(name);
+            put(out, bytes)
+        }
         CtKey::Src
         | CtKey::Dst
         | CtKey::ProtoSrc
@@ -202,9 +209,36 @@ impl Policies {
                 }
                 Decision::Continue
             }
-            // Linking refuses them.
-            CtObject::Helper { .. } => Decision::Continue,
-            CtObject::Expect { .. } => Decision::Break,
+            CtObject::Helper { name, l4proto, l3proto } => {
+                if let Some(connection) = unconfirmed.and_then(|n| conntrack.connection_at(n)) {
+                    let n = connection.number();
+                    let family = connection.tuple(Direction::Original).l3;
+                    let number = penstock_conntrack::helper_number(name, *l4proto);
+                    if let Some(number) = number.filter(|_| matches!(*l3proto, INET) || *l3proto == family) {
+                        conntrack.set_helper(n, number);
+                    }
+                }
+                Decision::Continue
+            }
+            CtObject::Expect { l4proto, l3proto, dport, timeout, size } => {
+                let Some(connection) = unconfirmed.and_then(|n| conntrack.connection_at(n)) else {
+                    return Decision::Break;
+                };
+                let reply = packet.meta.ct.info.is_reply();
+                let from = if reply { Direction::Original } else { Direction::Reply };
+                let (n, back, master) =
+                    (connection.number(), *connection.tuple(from), connection.reference());
+                if conntrack.expecting(n, 0) >= u32::from(*size) {
+                    return Decision::Break;
+                }
+                let l3 = if *l3proto == INET { back.l3 } else { *l3proto };
+                let expectation = Expectation::new(master, l3, *l4proto, Some(back.src), back.dst, *dport);
+                let timeout = u64::from(*timeout) * MILLISECOND;
+                match conntrack.expect(Expectation { timeout, ..expectation }, 0) {
+                    Ok(()) => Decision::Continue,
+                    Err(_) => Decision::Drop,
+                }
+            }
         }
     }
 }

@@ -111,6 +111,16 @@ impl<S: Sink> Worker<'_, S> {
             }
             return End::Accept;
         }
+        let (conntrack, random) = (&mut self.state.conntrack, &mut self.state.random);
+        if let Some(n) = conntrack.resolve(&ct)
+            && !bind::bind_as_announced(conntrack, n, random)
+        {
+            self.drop(DropReason::Nat, packet);
+            return End::Dropped;
+        }
+        if bound(self) {
+            return End::Accept;
+        }
         let hooks = self.hooks;
         for entry in hooks.nat(protocol_of(context), context.hook) {
             match rules::run(self, &Site { entry, context, destination }, packet) {

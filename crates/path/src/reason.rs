@@ -112,6 +112,8 @@ reasons! {
     Conntrack = "conntrack refused",
     /// Its connection could not be entered into the table (`insert_failed`).
     ConntrackInsert = "conntrack insert failed",
+    /// The helper of its connection refused it (`helper dropped packet`).
+    Helper = "conntrack helper",
     /// It cannot follow its connection's translation: headers are missing, or it is an ICMP error that must not.
     Nat = "nat",
     /// Its connection is masqueraded through another device than it would leave by.

@@ -3,9 +3,10 @@
 //! A packet that begins a connection holds an entry that nobody else can find until [`Worker::confirm`] enters it into the
 //! table. However the packet ends before that, the entry goes when no packet of the burst is on its way any more.
 
-use penstock_conntrack::{Hook as TrackHook, Verdict};
+use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_program::{Context, Hook};
+use penstock_wire::ethernet;
 
 use crate::reason::DropReason;
 use crate::rules::End;
@@ -44,8 +45,14 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// The last stage (`nf_confirm()`).
+    /// The last stage (`nf_confirm()`): helpers read the packet, and what they changed earlier shifts its sequence numbers.
     pub(crate) fn confirm(&mut self, packet: &mut Packet) -> End {
+        let surroundings = Surroundings { broadcast_mask: self.broadcast_mask(packet) };
+        let helped = self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace);
+        if helped == Verdict::Drop {
+            self.drop(DropReason::Helper, packet);
+            return End::Dropped;
+        }
         match self.state.conntrack.confirm(packet) {
             Verdict::Accept => End::Accept,
             Verdict::Drop => {
@@ -53,6 +60,18 @@ impl<S: Sink> Worker<'_, S> {
                 End::Dropped
             }
         }
+    }
+
+    /// The mask of the broadcast address that this host sends a packet to (`nf_conntrack_broadcast_help()`).
+    #[inline]
+    fn broadcast_mask(&self, packet: &Packet) -> Option<[u8; 4]> {
+        if packet.meta.iif != 0 || packet.meta.protocol != ethernet::IPV4 {
+            return None;
+        }
+        let (_, to) = crate::ip4::addresses(packet)?;
+        let link = self.net.link(packet.meta.oif)?;
+        let address = link.addresses4.iter().find(|a| a.broadcast == Some(to))?;
+        Some(u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0).to_be_bytes())
     }
 
     /// The clock goes on: fragments and connections whose time is over go.

@@ -155,7 +155,8 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         for rule in &chain.rules {
             let first = image.ops.len() as u32;
             let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
-                let reason = LinkReason::Unsupported(waits_for(expr)?);
+                let unsupported = waits_for(expr).or_else(|| helper_waits_for(table, expr))?;
+                let reason = LinkReason::Unsupported(unsupported);
                 Some(penstock_program::link::LinkError { expression, reason })
             });
             let linked = match waiting {
@@ -272,7 +273,7 @@ impl Resolver<'_> {
         };
         if let Some(dynamic) = set.dynamic() {
             if !dynamic.is_runnable() || set.exprs.iter().any(|e| waits_for(e).is_some()) {
-                let (expression, reason) = ("connlimit", NO_CONNTRACK);
+                let (expression, reason) = ("connlimit", "elements cannot count connections of this set");
                 return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
             }
             let gc_interval = if set.gc_interval == 0 { GC_INTERVAL } else { set.gc_interval.into() };
@@ -300,7 +301,8 @@ impl Resolver<'_> {
             (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
             (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
                 Some(object) => {
-                    if let Some(unsupported) = object_waits_for(kind) {
+                    let missing = object_waits_for(kind).or_else(|| missing_helper(self.table, kind, name));
+                    if let Some(unsupported) = missing {
                         return Err(LinkReason::Unsupported(unsupported));
                     }
                     LinkedData::Object(object.clone())
@@ -373,7 +375,17 @@ fn secmark(context: &str) -> u32 {
     penstock_program::interp::jhash(context.as_bytes(), 0).max(1)
 }
 
-const NO_CONNTRACK: &str = "there is no connection tracking";
+/// Helpers that the packet path has, with the transport protocol of their connections.
+pub const HELPERS: [(&str, u8); 8] = [
+    ("ftp", 6),
+    ("tftp", 17),
+    ("irc", 6),
+    ("amanda", 17),
+    ("netbios-ns", 17),
+    ("snmp", 17),
+    ("sane", 6),
+    ("pptp", 6),
+];
 
 /// What the packet path does not offer to an expression.
 fn waits_for(expr: &Expr) -> Option<Unsupported> {
@@ -386,10 +398,24 @@ fn waits_for(expr: &Expr) -> Option<Unsupported> {
     Some(Unsupported { expression: expr.name(), reason })
 }
 
+/// Whether a rule gives connections a helper that is not there.
+fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
+    match expr {
+        Expr::Objref(Objref::Named { kind, name }) => missing_helper(table, *kind, name),
+        _ => None,
+    }
+}
+
+fn missing_helper(table: &Table, kind: ObjectType, name: &str) -> Option<Unsupported> {
+    let object = table.objects.iter().find(|o| &*o.name == name && o.value.kind() == kind)?;
+    let ObjectValue::CtHelper { helper, l4proto, .. } = &object.value else { return None };
+    let there = HELPERS.contains(&(&**helper, *l4proto));
+    (!there).then_some(Unsupported { expression: "objref", reason: "there is no such helper" })
+}
+
 /// What the packet path does not offer to objects of a kind.
 fn object_waits_for(kind: ObjectType) -> Option<Unsupported> {
     let reason = match kind {
-        ObjectType::CtHelper | ObjectType::CtExpect => NO_CONNTRACK,
         ObjectType::Synproxy => "there is no TCP proxy",
         _ => return None,
     };
