@@ -1,10 +1,10 @@
-//! The interpreter as an engine, on the path.
+//! Our engines, on the path: the interpreter in two ways, and machine code.
 
 use std::sync::Arc;
 
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Drop, Frame, LogRecord, Settings, Sink};
+use penstock_path::{Dataplane, Drop, Engine, Frame, LogRecord, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -56,17 +56,30 @@ impl Sink for Seen {
     }
 }
 
-/// Runs a test, walking through all rules and once more with lookups of all chains: the results must be the same.
+/// What runs the chains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Walk,
+    /// The interpreter, with lookups of all chains.
+    Lookups,
+    /// Machine code of all hooks.
+    Code,
+}
+
+/// Runs a test, walking through all rules, and once more with lookups of all chains, and with machine code: the results
+/// must be the same.
 pub fn run(test: &Test) -> Result<Observed, String> {
-    let walked = run_with(test, false)?;
-    let found = run_with(test, true)?;
-    if walked != found {
-        return Err(format!("lookups give another result than a walk: {found:?}\ninstead of {walked:?}"));
+    let walked = run_with(test, How::Walk)?;
+    for (how, what) in [(How::Lookups, "lookups give"), (How::Code, "machine code gives")] {
+        let found = run_with(test, how)?;
+        if walked != found {
+            return Err(format!("{what} another result than a walk: {found:?}\ninstead of {walked:?}"));
+        }
     }
     Ok(walked)
 }
 
-fn run_with(test: &Test, lookups: bool) -> Result<Observed, String> {
+fn run_with(test: &Test, how: How) -> Result<Observed, String> {
     // The kernel numbers the far end of each wire first.
     let mut lines = crate::NET.to_string();
     for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
@@ -74,9 +87,9 @@ fn run_with(test: &Test, lookups: bool) -> Result<Observed, String> {
     }
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
     let net = Arc::new(net);
-    let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, false)?;
+    let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, How::Walk)?;
     let ruleset = language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;
-    let mut with = dataplane(&net, &ruleset, lookups)?;
+    let mut with = dataplane(&net, &ruleset, how)?;
     let mut observed = Observed::default();
     let mut now = START;
     for packet in test.packets() {
@@ -91,6 +104,9 @@ fn run_with(test: &Test, lookups: bool) -> Result<Observed, String> {
         }
         observed.results.push(lines);
     }
+    if let Some(error) = with.compile_error() {
+        return Err(error.to_string());
+    }
     let generation = ruleset.generation();
     for table in generation.tables.iter().filter(|t| &*t.name == "t") {
         for chain in &table.chains {
@@ -104,13 +120,16 @@ fn run_with(test: &Test, lookups: bool) -> Result<Observed, String> {
     Ok(observed)
 }
 
-fn dataplane(net: &Arc<Network>, ruleset: &Ruleset, lookups: bool) -> Result<Dataplane, String> {
+fn dataplane(net: &Arc<Network>, ruleset: &Ruleset, how: How) -> Result<Dataplane, String> {
     let mut linked = Linked::new(&ruleset.generation()).map_err(|e| e.to_string())?;
-    if lookups {
+    if how == How::Lookups {
         linked.image.force_lookups(1);
     }
     let mut dataplane = Dataplane::new(net.clone(), Settings::default());
     dataplane.set_rules(Arc::new(linked));
+    if how == How::Code && penstock_jit::supported().is_ok() {
+        dataplane.set_engine(Engine::JitAtOnce);
+    }
     Ok(dataplane)
 }
 

@@ -16,12 +16,12 @@ use std::time::Instant;
 use penstock_conntrack::{Conntrack, Style};
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Frame, Settings, SysctlError};
+use penstock_path::{Dataplane, Engine, Frame, Settings, SysctlError};
 use penstock_ruleset::link::Linked;
 
 use crate::files::SystemFiles;
 use crate::log::{LogFile, Nflog};
-use options::{Engine, Options, Source, Wanted};
+use options::{Options, Source, Wanted};
 use output::Output;
 use rules::NetNames;
 use summary::{Input, Summary};
@@ -60,8 +60,8 @@ enum Way {
 
 /// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
 fn run(options: &Options) -> Result<bool, String> {
-    if options.engine == Engine::Jit {
-        return Err("Error: the jit engine is not there yet; use --engine interpreter".into());
+    if options.engine == Engine::JitAtOnce {
+        penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
     }
     let mut settings = Settings::default();
     for (name, value) in &options.sysctls {
@@ -124,6 +124,7 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(file) = &options.tc {
         path.set_tc(Arc::new(traffic_control(file, &net)?));
     }
+    path.set_engine(options.engine);
     path.trace_all(options.trace);
     let started = Instant::now();
     let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
@@ -136,6 +137,9 @@ fn run(options: &Options) -> Result<bool, String> {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
+    if let Some(error) = path.compile_error() {
+        eprintln!("Warning: {error}; the interpreter has run instead");
+    }
     let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)

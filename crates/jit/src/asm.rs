@@ -17,6 +17,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::CompileError;
+use crate::host::Address;
 
 pub(crate) use cranelift_codegen::ir::{Block, Value};
 pub(crate) use cranelift_module::FuncId as Function;
@@ -398,7 +399,7 @@ impl Asm<'_> {
     }
 
     /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and pointers.
-    pub(crate) fn call_address(&mut self, address: usize, arguments: &[Value]) -> Value {
+    pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
         let parameters = arguments.len();
         let signature = match self.signatures.get(parameters).copied().flatten() {
             Some(known) => known,
@@ -413,7 +414,7 @@ impl Asm<'_> {
                 imported
             }
         };
-        let address = self.long(address as u64);
+        let address = self.long(address.number());
         let call = self.builder.ins().call_indirect(signature, address, arguments);
         self.builder.inst_results(call)[0]
     }

@@ -64,6 +64,20 @@ pub struct Options {
     pub verify: bool,
 }
 
+/// Whether code can be made for this machine.
+///
+/// # Errors
+/// Why not.
+pub fn supported() -> Result<(), CompileError> {
+    buffer()?;
+    Session::new(false).map(drop)
+}
+
+fn buffer() -> Result<usize, CompileError> {
+    layout::buffer()
+        .ok_or_else(|| CompileError::Machine("buffers of packets are laid out in an unknown way".into()))
+}
+
 /// Makes code for hook lists. List and entry numbers are those of `lists`.
 ///
 /// # Errors
@@ -71,14 +85,13 @@ pub struct Options {
 pub fn compile<I>(
     image: Arc<I>,
     lists: &[List],
-    helpers: Helpers,
+    helpers: &'static Helpers,
     options: Options,
 ) -> Result<Compiled, CompileError>
 where
     I: AsRef<Image> + Any + Send + Sync,
 {
-    let buffer = layout::buffer()
-        .ok_or_else(|| CompileError::Machine("buffers of packets are laid out in an unknown way".into()))?;
+    let buffer = buffer()?;
     let mut session = Session::new(options.verify)?;
     let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer, interpreted: 0 };
     let mut functions = Vec::new();
@@ -112,7 +125,7 @@ where
 
 struct Making<'a> {
     program: Program<'a>,
-    helpers: Helpers,
+    helpers: &'static Helpers,
     /// Where the address of a packet's buffer is.
     buffer: usize,
     /// Base chains that are left to the interpreter.

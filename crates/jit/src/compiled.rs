@@ -22,7 +22,7 @@ pub struct Compiled {
     pub(crate) lists: Vec<Functions>,
     /// Base chains left to the interpreter.
     pub(crate) interpreted: usize,
-    pub(crate) helpers: Helpers,
+    pub(crate) helpers: &'static Helpers,
     pub(crate) _tables: Tables,
     /// What the code points into.
     pub(crate) _image: Arc<dyn Any + Send + Sync>,
@@ -56,7 +56,10 @@ impl Compiled {
     /// The code as `H` can call it; `None` if it was made for another kind of host.
     #[inline]
     pub fn bind<H: Host>(&self) -> Option<Bound<'_, H>> {
-        (self.helpers == Helpers::of::<H>()).then_some(Bound { compiled: self, host: PhantomData })
+        let helpers = Helpers::of::<H>();
+        // There may be several copies of a table, but mostly it is the same.
+        let same = std::ptr::eq(self.helpers, helpers) || self.helpers == helpers;
+        same.then_some(Bound { compiled: self, host: PhantomData })
     }
 }
 

@@ -229,7 +229,7 @@ pub(crate) enum Finish {
 pub(crate) struct Frame<'f, 'a> {
     pub(crate) asm: &'f mut Asm<'a>,
     pub(crate) image: &'f Image,
-    pub(crate) helpers: Helpers,
+    pub(crate) helpers: &'static Helpers,
     pub(crate) packet: Value,
     pub(crate) host: Value,
     /// Address of 64 bytes for registers of which operations are run by the interpreter.

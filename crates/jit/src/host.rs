@@ -1,6 +1,7 @@
 //! What compiled code calls: the interpreter's functions, made for one kind of outside.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
@@ -34,31 +35,54 @@ impl Host for Outside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helpers {
     /// An operation.
-    pub(crate) any: usize,
+    pub(crate) any: Address,
     /// The frequent ones, by themselves.
-    pub(crate) lookup: usize,
-    pub(crate) lookup_dynamic: usize,
-    pub(crate) stateful: usize,
+    pub(crate) lookup: Address,
+    pub(crate) lookup_dynamic: Address,
+    pub(crate) stateful: Address,
     /// A base chain.
-    pub(crate) interpret: usize,
+    pub(crate) interpret: Address,
     /// The rest of a chain.
-    pub(crate) resume: usize,
+    pub(crate) resume: Address,
     /// An entry that is no chain.
-    pub(crate) stage: usize,
+    pub(crate) stage: Address,
+}
+
+/// Where a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address(*const ());
+
+// SAFETY: it is the address of a function and nothing is read or written through it.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
+impl Address {
+    pub(crate) fn number(self) -> u64 {
+        self.0.addr() as u64
+    }
+}
+
+/// Makes the table a constant of each kind of host, so that all code shares one in memory.
+struct TableOf<H>(PhantomData<fn(&mut H)>);
+
+impl<H: Host> TableOf<H> {
+    const TABLE: Helpers = Helpers {
+        any: Address(any::<H> as *const ()),
+        lookup: Address(lookup::<H> as *const ()),
+        lookup_dynamic: Address(lookup_dynamic::<H> as *const ()),
+        stateful: Address(stateful::<H> as *const ()),
+        interpret: Address(interpret::<H> as *const ()),
+        resume: Address(resume_chain::<H> as *const ()),
+        stage: Address(stage::<H> as *const ()),
+    };
 }
 
 impl Helpers {
     /// Those for `H`.
-    pub fn of<H: Host>() -> Self {
-        Helpers {
-            any: any::<H> as *const () as usize,
-            lookup: lookup::<H> as *const () as usize,
-            lookup_dynamic: lookup_dynamic::<H> as *const () as usize,
-            stateful: stateful::<H> as *const () as usize,
-            interpret: interpret::<H> as *const () as usize,
-            resume: resume_chain::<H> as *const () as usize,
-            stage: stage::<H> as *const () as usize,
-        }
+    #[inline]
+    pub fn of<H: Host>() -> &'static Self {
+        &TableOf::<H>::TABLE
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `lower` | operations |
 //! | `chain` | rules and chains |
 //! | `compile`, `compiled` | lists of hooks, and calling them |
+//! | `background` | compiling while the interpreter serves |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,6 +40,7 @@
 
 mod analysis;
 mod asm;
+mod background;
 mod chain;
 mod compile;
 mod compiled;
@@ -50,7 +52,8 @@ mod tables;
 
 use std::fmt;
 
-pub use compile::{Entry, List, Options, compile};
+pub use background::{Background, Pending};
+pub use compile::{Entry, List, Options, compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
 pub use outcome::Decision;

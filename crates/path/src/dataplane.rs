@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
+use penstock_jit::{CompileError, Helpers};
 use penstock_net::Network;
 use penstock_packet::Packet;
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
 use penstock_wire::{ethernet, vlan};
 
+use crate::code::{Codes, Engine};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
+use crate::rules::Asker;
 use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
 use crate::sockets::Sockets;
@@ -26,6 +29,7 @@ pub struct Dataplane {
     net: Arc<Network>,
     linked: Arc<Linked>,
     hooks: Arc<Hooks>,
+    codes: Codes,
     settings: Settings,
     state: State,
     /// The packet being worked on; reused.
@@ -38,7 +42,8 @@ impl Dataplane {
         let linked = Arc::new(Linked::default());
         let hooks = Arc::new(Hooks::new(&net, &linked));
         let state = State::new(&net, &settings, 0);
-        Dataplane { net, linked, hooks, settings, state, packet: Packet::new() }
+        let codes = Codes::default();
+        Dataplane { net, linked, hooks, codes, settings, state, packet: Packet::new() }
     }
 
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
@@ -65,6 +70,17 @@ impl Dataplane {
         }
         self.hooks = Arc::new(hooks);
         self.linked = linked;
+        self.codes.forget();
+    }
+
+    /// Chooses what runs the chains.
+    pub fn set_engine(&mut self, engine: Engine) {
+        self.codes.set_engine(engine);
+    }
+
+    /// Why the chains in force have no machine code, if it was tried.
+    pub fn compile_error(&self) -> Option<&CompileError> {
+        self.codes.error()
     }
 
     /// Who answers for the host's sockets (`socket`, `tproxy`); by default there are none.
@@ -209,8 +225,9 @@ impl Dataplane {
     }
 
     fn burst<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packet)) {
-        let Dataplane { net, linked, hooks, settings, state, packet } = self;
-        let mut worker = Worker { net, image: &linked.image, hooks, settings, state, sink };
+        let Dataplane { net, linked, hooks, codes, settings, state, packet } = self;
+        let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
+        let mut worker = Worker { net, image: &linked.image, hooks, code, settings, state, sink };
         work(&mut worker, packet);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use penstock_jit::{self as jit, List};
 use penstock_net::Network;
 use penstock_program::Hook;
 use penstock_program::image::ChainIndex;
@@ -45,6 +46,25 @@ pub(crate) enum Stage {
     Confirm,
 }
 
+/// What packets pass at a hook, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct HookList {
+    pub(crate) stages: Vec<Stage>,
+    /// Some of them are chains.
+    pub(crate) has_chains: bool,
+    /// Number of the list among those that code is made for; chains that nothing is gained with have none.
+    pub(crate) code: Option<usize>,
+}
+
+impl HookList {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+}
+
+static NOTHING: HookList = HookList { stages: Vec::new(), has_chains: false, code: None };
+
 /// `NF_IP_PRI_CONNTRACK_DEFRAG`.
 const DEFRAG: i32 = -400;
 /// `NF_IP_PRI_CONNTRACK`.
@@ -68,6 +88,7 @@ struct Registered {
 
 /// Number of lists that belong to no device: three families with the five hooks from prerouting to postrouting.
 const LISTS: usize = 15;
+const NFPROTO_NETDEV: u8 = 5;
 const INGRESS: u32 = 15;
 const EGRESS: u32 = 16;
 
@@ -76,12 +97,14 @@ const EGRESS: u32 = 16;
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
-    lists: [Vec<Stage>; LISTS],
+    lists: [HookList; LISTS],
     /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not translated yet.
     nat: [Vec<Entry>; LISTS],
     /// By index of the device.
-    ingress: Vec<Vec<Stage>>,
-    egress: Vec<Vec<Stage>>,
+    ingress: Vec<HookList>,
+    egress: Vec<HookList>,
+    /// The lists that code is made for.
+    code: Vec<List>,
 }
 
 fn slot(protocol: Protocol, hook: Hook) -> Option<usize> {
@@ -190,7 +213,41 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
     ordered(list).into_iter().filter_map(chain).collect()
 }
 
+/// An entry as compiled code knows it, in a list of this family (`NFPROTO_*`) at this hook.
+fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
+    match stage {
+        // Afterwards it may be routed again.
+        Stage::Chain(Entry { kind: ChainType::Route, .. }) => jit::Entry::Stage,
+        Stage::Chain(Entry { chain, family: Family::Inet, .. }) if ingress => {
+            jit::Entry::InetIngress { chain: *chain }
+        }
+        Stage::Chain(Entry { chain, .. }) => jit::Entry::Chain { chain: *chain, nfproto },
+        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Confirm => jit::Entry::Stage,
+    }
+}
+
+/// A list in order; what code is made for is entered into `code`, each list once.
+fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<List>) -> HookList {
+    let stages = ordered(list);
+    let has_chains = stages.iter().any(|stage| matches!(stage, Stage::Chain(_)));
+    let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, nfproto, ingress)).collect();
+    let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
+    let number = worth.then(|| {
+        let list = List::of(entries);
+        code.iter().position(|other| *other == list).unwrap_or_else(|| {
+            code.push(list);
+            code.len() - 1
+        })
+    });
+    HookList { stages, has_chains, code: number }
+}
+
 impl Hooks {
+    /// The lists that code is made for.
+    pub(crate) fn code_lists(&self) -> &[List] {
+        &self.code
+    }
+
     /// The lists of a linked generation.
     pub(crate) fn new(net: &Network, linked: &Linked) -> Self {
         let devices = net.last_index() as usize + 1;
@@ -217,21 +274,25 @@ impl Hooks {
         }
         used |= u32::from(registry.ingress.iter().any(|l| !l.is_empty())) << INGRESS;
         used |= u32::from(registry.egress.iter().any(|l| !l.is_empty())) << EGRESS;
-        Hooks {
-            used,
-            lists: registry.lists.map(ordered),
-            nat: registry.nat.map(chains),
-            ingress: registry.ingress.into_iter().map(ordered).collect(),
-            egress: registry.egress.into_iter().map(ordered).collect(),
-        }
+        let mut code = Vec::new();
+        let mut slots = 0..LISTS;
+        let lists = registry.lists.map(|list| {
+            let nfproto = [2, 10, 3][slots.next().unwrap_or(0) / 5 % 3];
+            hook_list(list, nfproto, false, &mut code)
+        });
+        let mut per_device = |lists: Vec<Vec<Registered>>, ingress| {
+            lists.into_iter().map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code)).collect()
+        };
+        let (ingress, egress) = (per_device(registry.ingress, true), per_device(registry.egress, false));
+        Hooks { used, lists, nat: registry.nat.map(chains), ingress, egress, code }
     }
 
     /// What packets pass at an IP or ARP hook.
     #[inline]
-    pub(crate) fn list(&self, protocol: Protocol, hook: Hook) -> &[Stage] {
+    pub(crate) fn list(&self, protocol: Protocol, hook: Hook) -> &HookList {
         match slot(protocol, hook) {
             Some(slot) if self.used & 1 << slot != 0 => &self.lists[slot],
-            _ => &[],
+            _ => &NOTHING,
         }
     }
 
@@ -242,19 +303,19 @@ impl Hooks {
 
     /// What frames pass at ingress of a device.
     #[inline]
-    pub(crate) fn ingress(&self, device: u32) -> &[Stage] {
+    pub(crate) fn ingress(&self, device: u32) -> &HookList {
         if self.used & 1 << INGRESS == 0 {
-            return &[];
+            return &NOTHING;
         }
-        self.ingress.get(device as usize).map_or(&[], Vec::as_slice)
+        self.ingress.get(device as usize).unwrap_or(&NOTHING)
     }
 
     /// What frames pass at egress of a device.
     #[inline]
-    pub(crate) fn egress(&self, device: u32) -> &[Stage] {
+    pub(crate) fn egress(&self, device: u32) -> &HookList {
         if self.used & 1 << EGRESS == 0 {
-            return &[];
+            return &NOTHING;
         }
-        self.egress.get(device as usize).map_or(&[], Vec::as_slice)
+        self.egress.get(device as usize).unwrap_or(&NOTHING)
     }
 }

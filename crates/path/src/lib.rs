@@ -60,6 +60,7 @@
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
+mod code;
 mod connections;
 mod copies;
 mod counted;
@@ -90,8 +91,10 @@ mod track;
 mod transmit;
 mod worker;
 
+pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use penstock_conntrack::SysctlError;
+pub use penstock_jit::CompileError;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queue::{NotQueued, QueueAnswer, QueueVerdict};

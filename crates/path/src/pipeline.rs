@@ -5,12 +5,23 @@ use penstock_program::{Context, Hook};
 use penstock_ruleset::Family;
 use penstock_ruleset::model::ChainType;
 
-use crate::hooks::{Entry, Protocol, Stage};
+use crate::hooks::{Entry, HookList, Protocol, Stage};
 use crate::output::route_key;
 use crate::reason::DropReason;
 use crate::rules::{self, End, Site};
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
+
+/// Where a chain runs, in a list of the hook `context`; `None` if it does not see packets of that ethertype.
+pub(crate) fn context_of(entry: &Entry, context: Context, protocol: u16) -> Option<Context> {
+    match (entry.family, context.hook, protocol) {
+        // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
+        (Family::Inet, Hook::Ingress, 0x0800) => Some(Context { nfproto: 2, ..context }),
+        (Family::Inet, Hook::Ingress, 0x86dd) => Some(Context { nfproto: 10, ..context }),
+        (Family::Inet, Hook::Ingress, _) => None,
+        _ => Some(context),
+    }
+}
 
 impl<S: Sink> Worker<'_, S> {
     /// Runs an IP or ARP hook behind the routing decision, or one where there is no route yet. `false` if the packet is no
@@ -57,31 +68,32 @@ impl<S: Sink> Worker<'_, S> {
     /// found.
     pub(crate) fn run_list(
         &mut self,
-        list: &[Stage],
+        list: &HookList,
         context: Context,
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        self.run_list_from(list, 0, context, packet, destination)
+        if list.has_chains && packet.meta.trace_id == 0 {
+            self.state.trace_id = self.state.trace_id.wrapping_add(1).max(1);
+            packet.meta.trace_id = self.state.trace_id;
+        }
+        match (self.code, list.code) {
+            (Some(code), Some(number)) => self.run_code(code, number, list, context, packet, destination),
+            _ => self.run_list_from(list, 0, context, packet, destination),
+        }
     }
 
-    /// The same from a stage on, by its number in the list.
+    /// The same from a stage on, by its number in the list, by the interpreter.
     pub(crate) fn run_list_from(
         &mut self,
-        list: &[Stage],
+        list: &HookList,
         first: usize,
         context: Context,
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        for (at, stage) in list.iter().enumerate().skip(first) {
-            let mut end = match stage {
-                Stage::Chain(entry) => self.chain(entry, context, packet, destination),
-                Stage::Defrag => self.defragment(context, packet),
-                Stage::Conntrack => self.track(context, packet),
-                Stage::Nat => self.nat(context, packet, destination),
-                Stage::Confirm => self.confirm(packet),
-            };
+        for (at, stage) in list.stages.iter().enumerate().skip(first) {
+            let mut end = self.stage(stage, context, packet, destination);
             if let End::Queue { num, bypass, rule } = end {
                 end = self.queue((num, bypass, rule), context, at, packet, destination);
             }
@@ -92,6 +104,23 @@ impl<S: Sink> Worker<'_, S> {
         End::Accept
     }
 
+    /// Runs one of them.
+    pub(crate) fn stage(
+        &mut self,
+        stage: &Stage,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        match stage {
+            Stage::Chain(entry) => self.chain(entry, context, packet, destination),
+            Stage::Defrag => self.defragment(context, packet),
+            Stage::Conntrack => self.track(context, packet),
+            Stage::Nat => self.nat(context, packet, destination),
+            Stage::Confirm => self.confirm(packet),
+        }
+    }
+
     /// A base chain.
     fn chain(
         &mut self,
@@ -100,22 +129,21 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
-        let context = match (entry.family, context.hook, packet.meta.protocol) {
-            // An inet chain at ingress sees IP only, as its IP family (nft_do_chain_inet_ingress()).
-            (Family::Inet, Hook::Ingress, 0x0800) => Context { nfproto: 2, ..context },
-            (Family::Inet, Hook::Ingress, 0x86dd) => Context { nfproto: 10, ..context },
-            (Family::Inet, Hook::Ingress, _) => return End::Accept,
-            _ => context,
-        };
+        let Some(context) = context_of(entry, context, packet.meta.protocol) else { return End::Accept };
         if context.hook == Hook::Ingress && context.nfproto != 5 && packet.transport().is_none() {
-            let four = context.nfproto == 2;
-            self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
-            return End::Dropped;
+            return self.drop_bad_header(context, packet);
         }
         if entry.kind == ChainType::Route {
             return self.route_chain(entry, context, packet, destination);
         }
         rules::run(self, &Site { entry, context, destination: destination.as_ref() }, packet)
+    }
+
+    /// An IP packet at ingress whose headers are not valid, where an inet chain was to see it.
+    pub(crate) fn drop_bad_header(&mut self, context: Context, packet: &Packet) -> End {
+        let four = context.nfproto == 2;
+        self.drop(if four { DropReason::Ip4Header } else { DropReason::Ip6Header }, packet);
+        End::Dropped
     }
 
     /// A `type route` chain: if it changes what routing depends on, the packet is routed again. What follows in the list

@@ -200,7 +200,7 @@ impl<S: Sink> Worker<'_, S> {
                 return Ok(());
             }
             QueueVerdict::Repeat => at,
-            QueueVerdict::Stop => list.len(),
+            QueueVerdict::Stop => list.stages.len(),
             QueueVerdict::Accept => {
                 // A listener may send the host's own packets elsewhere (nf_reroute()).
                 if context.hook == Hook::Output && before != route_key(protocol, packet) {

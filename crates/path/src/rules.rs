@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
+use penstock_jit::{self as jit, Compiled, Host};
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{
@@ -15,11 +16,12 @@ use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome};
 use penstock_ruleset::Family;
-use penstock_wire::protocol;
+use penstock_wire::{ethernet, protocol};
 
 use crate::connections;
-use crate::hooks::Entry;
+use crate::hooks::{Entry, HookList, Stage};
 use crate::ip6;
+use crate::pipeline::context_of;
 use crate::reason::{DropReason, Place};
 use crate::sink::{LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
 use crate::worker::{Destination, Worker};
@@ -53,10 +55,21 @@ pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: 
         worker.state.trace_id = worker.state.trace_id.wrapping_add(1).max(1);
         packet.meta.trace_id = worker.state.trace_id;
     }
-    let device = if packet.meta.iif != 0 { packet.meta.iif } else { packet.meta.oif };
-    let mut asker = Asker { worker, site, rejected: false, device, header_shown: false };
+    let mut asker = Asker::new(worker, site, packet);
     let outcome = penstock_program::run(image, site.entry.chain, packet, &mut asker);
     let rejected = asker.rejected;
+    ended(worker, site.entry.chain, outcome, rejected, packet)
+}
+
+/// Carries out what a base chain decided. `rejected`: the packet was answered.
+pub(crate) fn ended<S: Sink>(
+    worker: &mut Worker<'_, S>,
+    chain: ChainIndex,
+    outcome: Outcome,
+    rejected: bool,
+    packet: &Packet,
+) -> End {
+    let image = worker.image;
     match outcome {
         Outcome::Accept => End::Accept,
         Outcome::Drop(rule) => {
@@ -70,11 +83,11 @@ pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: 
             End::Taken
         }
         Outcome::Policy => {
-            let accept = image.chain(site.entry.chain).and_then(|c| c.policy_accept).unwrap_or(true);
+            let accept = image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true);
             if accept {
                 return End::Accept;
             }
-            worker.drop_at(DropReason::Policy, chain_place(image, site.entry.chain), packet);
+            worker.drop_at(DropReason::Policy, chain_place(image, chain), packet);
             End::Dropped
         }
     }
@@ -125,20 +138,134 @@ pub(crate) fn devices(hook: Hook, packet: &Packet) -> (u32, u32) {
     }
 }
 
-/// What the programs of one base chain ask, at one packet.
-struct Asker<'w, 'a, 's, S> {
-    worker: &'w mut Worker<'a, S>,
-    site: &'s Site<'s>,
-    rejected: bool,
+/// What the programs of a base chain, or of all chains of a list, ask at one packet.
+pub(crate) struct Asker<'w, 'a, 's, S> {
+    pub(crate) worker: &'w mut Worker<'a, S>,
+    /// The chain that asks.
+    entry: &'s Entry,
+    context: Context,
+    destination: Destined<'s>,
+    pub(crate) rejected: bool,
     /// The device that the packet is at.
     device: u32,
     /// The packet was shown in this chain's trace already.
     header_shown: bool,
+    /// How the last stage that is no chain ended.
+    stage_end: End,
+    /// The list, where it is run by compiled code.
+    list: Option<Listed<'s>>,
 }
 
-impl<S: Sink> Asker<'_, '_, '_, S> {
+/// The packet's route.
+enum Destined<'s> {
+    Fixed(Option<&'s Destination>),
+    /// Stages of the list may change it.
+    Changing(&'s mut Option<Destination>),
+}
+
+/// A list whose chains ask in turn.
+struct Listed<'s> {
+    stages: &'s [Stage],
+    context: Context,
+    /// Number of the entry that asks.
+    entry: usize,
+    /// Ethertype of the packet.
+    protocol: u16,
+}
+
+impl<S: Sink> Host for Asker<'_, '_, '_, S> {
+    fn enter(&mut self, entry: usize, begins: bool) {
+        self.header_shown &= !begins;
+        let Some(list) = self.list.as_mut().filter(|list| list.entry != entry) else { return };
+        if let Some(Stage::Chain(chain)) = list.stages.get(entry) {
+            list.entry = entry;
+            self.entry = chain;
+            self.context = context_of(chain, list.context, list.protocol).unwrap_or(list.context);
+        }
+    }
+
+    fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32 {
+        let (Some(list), Destined::Changing(destination)) = (&self.list, &mut self.destination) else {
+            return 0;
+        };
+        let Some(stage) = list.stages.get(entry) else { return 0 };
+        self.stage_end = self.worker.stage(stage, list.context, packet, destination);
+        u32::from(self.stage_end != End::Accept)
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Runs a list by compiled code.
+    pub(crate) fn run_code(
+        &mut self,
+        code: &Compiled,
+        number: usize,
+        list: &HookList,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        let stages = &*list.stages;
+        let first = stages.iter().find(|stage| matches!(stage, Stage::Chain(_)));
+        let (Some(Stage::Chain(first)), Some(code)) = (first, code.bind()) else {
+            return self.run_list_from(list, 0, context, packet, destination);
+        };
+        let site = Site { entry: first, context, destination: None };
+        let mut asker = Asker::new(self, &site, packet);
+        asker.destination = Destined::Changing(destination);
+        let protocol = packet.meta.protocol;
+        asker.list = Some(Listed { stages, context, entry: usize::MAX, protocol });
+        let decision = code.run(number, packet, &mut asker);
+        let (rejected, stage_end) = (asker.rejected, asker.stage_end);
+        let (at, mut end) = match decision {
+            Some(jit::Decision::Pass) => return End::Accept,
+            Some(jit::Decision::Chain { entry, outcome }) => {
+                let Some(Stage::Chain(chain)) = stages.get(entry) else { return End::Accept };
+                (entry, ended(self, chain.chain, outcome, rejected, packet))
+            }
+            Some(jit::Decision::BadHeader { .. }) => {
+                let nfproto = if packet.meta.protocol == ethernet::IPV6 { 10 } else { 2 };
+                return self.drop_bad_header(Context { nfproto, ..context }, packet);
+            }
+            Some(jit::Decision::Stage { entry, .. }) => (entry, stage_end),
+            None => return self.run_list_from(list, 0, context, packet, destination),
+        };
+        if let End::Queue { num, bypass, rule } = end {
+            end = self.queue((num, bypass, rule), context, at, packet, destination);
+        }
+        match end {
+            // Without a listener the packet goes on behind.
+            End::Accept => self.run_list_from(list, at + 1, context, packet, destination),
+            end => end,
+        }
+    }
+}
+
+impl<'w, 'a, 's, S: Sink> Asker<'w, 'a, 's, S> {
+    fn new(worker: &'w mut Worker<'a, S>, site: &Site<'s>, packet: &Packet) -> Self {
+        let device = if packet.meta.iif != 0 { packet.meta.iif } else { packet.meta.oif };
+        Asker {
+            worker,
+            entry: site.entry,
+            context: site.context,
+            destination: Destined::Fixed(site.destination),
+            rejected: false,
+            device,
+            header_shown: false,
+            stage_end: End::Accept,
+            list: None,
+        }
+    }
+
+    fn destination(&self) -> Option<&Destination> {
+        match &self.destination {
+            Destined::Fixed(destination) => *destination,
+            Destined::Changing(destination) => destination.as_ref(),
+        }
+    }
+
     fn devices(&self, packet: &Packet) -> (u32, u32) {
-        devices(self.site.context.hook, packet)
+        devices(self.context.hook, packet)
     }
 
     fn fib4(&self, query: &FibQuery, daddr: u32) -> Flow4 {
@@ -153,7 +280,7 @@ impl<S: Sink> Asker<'_, '_, '_, S> {
 
 impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     fn context(&self) -> Context {
-        self.site.context
+        self.context
     }
 
     fn interface(&self, index: u32) -> Option<&Interface> {
@@ -228,7 +355,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     }
 
     fn route(&mut self, packet: &Packet) -> Option<Route> {
-        let to = self.site.destination?;
+        let to = &self.destination().copied()?;
         let six = packet.meta.protocol == 0x86dd;
         let mtu = if six { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
         let reverse_mtu = self.worker.reverse_mtu(packet, six);
@@ -236,30 +363,34 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     }
 
     fn nat(&mut self, packet: &Packet, request: &NatRequest) -> Decision {
-        self.worker.nat_request(self.site.context, self.site.destination, packet, request)
+        let destination = self.destination().copied();
+        self.worker.nat_request(self.context, destination.as_ref(), packet, request)
     }
 
     fn log(&mut self, packet: &Packet, log: &Log) {
         let (iif, oif) = self.devices(packet);
         let image = self.worker.image;
-        let Some(place) = chain_place(image, self.site.entry.chain) else { return };
+        let Some(place) = chain_place(image, self.entry.chain) else { return };
         let net = self.worker.net;
-        let context = self.site.context;
+        let context = self.context;
         let record = LogRecord { log, place, context, input: net.link(iif), output: net.link(oif) };
         self.worker.sink.log(&record, packet);
     }
 
     fn reject(&mut self, packet: &Packet, rejection: Rejection) {
         self.rejected = true;
-        self.worker.reject(packet, rejection, self.site);
+        let destination = self.destination().copied();
+        let (entry, context) = (self.entry, self.context);
+        let site = Site { entry, context, destination: destination.as_ref() };
+        self.worker.reject(packet, rejection, &site);
     }
 
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
-        self.worker.duplicate(packet, gateway, device, self.site.context);
+        self.worker.duplicate(packet, gateway, device, self.context);
     }
 
     fn fwd(&mut self, packet: &mut Packet, device: u32, neighbour: Option<IpAddr>) {
-        self.worker.forward_to(packet, device, neighbour, self.site.context);
+        self.worker.forward_to(packet, device, neighbour, self.context);
     }
 
     fn ct_get(&mut self, packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {
@@ -330,7 +461,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         let image = self.worker.image;
         let (iif, oif) = self.devices(packet);
         let net = self.worker.net;
-        let context = self.site.context;
+        let context = self.context;
         let (place, event) = match step {
             Trace::Rule { rule, verdict } => {
                 (rule_place(image, rule), TraceEvent::Rule(verdict_of(image, verdict)))

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
+use penstock_jit::Compiled;
 use penstock_net::{Link, Network, RouteType};
 use penstock_packet::Packet;
 use penstock_program::Image;
@@ -170,6 +171,8 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) net: &'a Network,
     pub(crate) image: &'a Image,
     pub(crate) hooks: &'a Hooks,
+    /// Machine code of the hook lists, where there is some.
+    pub(crate) code: Option<&'a Compiled>,
     pub(crate) settings: &'a Settings,
     pub(crate) state: &'a mut State,
     pub(crate) sink: &'a mut S,

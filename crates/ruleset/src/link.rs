@@ -112,6 +112,12 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
+impl AsRef<Image> for Linked {
+    fn as_ref(&self) -> &Image {
+        &self.image
+    }
+}
+
 impl Linked {
     /// Links a generation.
     pub fn new(generation: &Generation) -> Result<Self, LinkError> {

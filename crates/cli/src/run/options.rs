@@ -1,5 +1,6 @@
 //! The command line of `penstock run`.
 
+use penstock_path::Engine;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -87,13 +88,6 @@ pub struct Read {
     pub file: PathBuf,
 }
 
-/// What runs VM programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Interpreter,
-    Jit,
-}
-
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -165,7 +159,8 @@ impl Options {
                     let name = parser.value().map_err(sentence)?;
                     let chosen = match name.to_str() {
                         Some("interpreter") => Engine::Interpreter,
-                        Some("jit") => Engine::Jit,
+                        // A run waits for the code: it has the captures before it.
+                        Some("jit") => Engine::JitAtOnce,
                         _ => return Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
                     };
                     once(&mut engine, "--engine", chosen)?;

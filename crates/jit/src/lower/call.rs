@@ -5,8 +5,9 @@ use penstock_program::image::Op;
 use super::Flow;
 use crate::asm::{Block, Value};
 use crate::frame::{Frame, Registers};
+use crate::host::Address;
 
-fn call(f: &mut Frame<'_, '_>, function: usize, op: &Op, registers: &Registers) -> Value {
+fn call(f: &mut Frame<'_, '_>, function: Address, op: &Op, registers: &Registers) -> Value {
     f.spill(registers, op.uses().reads);
     let op = f.asm.long(std::ptr::from_ref(op).addr() as u64);
     f.asm.call_address(function, &[f.packet, f.host, op, f.memory, f.entry])
@@ -15,7 +16,7 @@ fn call(f: &mut Frame<'_, '_>, function: usize, op: &Op, registers: &Registers) 
 /// Operations that go on or end the rule, by a function of their own.
 pub(super) fn or_break(
     f: &mut Frame<'_, '_>,
-    function: usize,
+    function: Address,
     op: &Op,
     registers: &mut Registers,
     fail: Block,
@@ -32,7 +33,7 @@ pub(super) fn any_or_break(f: &mut Frame<'_, '_>, op: &Op, registers: &mut Regis
 }
 
 /// Operations of which every answer may come, by a function of their own.
-pub(super) fn answered(f: &mut Frame<'_, '_>, function: usize, op: &Op, registers: &mut Registers) -> Flow {
+pub(super) fn answered(f: &mut Frame<'_, '_>, function: Address, op: &Op, registers: &mut Registers) -> Flow {
     let answer = call(f, function, op, registers);
     registers.written_in_memory(op.uses().writes);
     Flow::Step(answer)
