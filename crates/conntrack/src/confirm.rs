@@ -2,6 +2,7 @@
 //! was quicker.
 
 use crate::conntrack::{Conntrack, Verdict};
+use crate::events::event;
 use crate::settings::SECOND;
 use crate::{Direction, Tuple, status};
 use penstock_packet::{CtInfo, Packet};
@@ -16,9 +17,16 @@ impl Conntrack {
         let ct = packet.meta.ct;
         let Some(n) = self.resolve(&ct) else { return Verdict::Accept };
         if self.store[n].has(status::CONFIRMED) || ct.info.is_reply() {
+            self.tell(n);
             return Verdict::Accept;
         }
-        self.confirm_new(packet, n)
+        let verdict = self.confirm_new(packet, n);
+        if verdict == Verdict::Accept
+            && let Some(n) = self.resolve(&packet.meta.ct)
+        {
+            self.tell(n);
+        }
+        verdict
     }
 
     fn confirm_new(&mut self, packet: &mut Packet, n: u32) -> Verdict {
@@ -64,6 +72,12 @@ impl Conntrack {
         self.store.arm(n, now);
         self.stamp_start(n);
         self.statistics.insert += 1;
+        if self.observer.is_some() {
+            let x = self.extra(n);
+            let new = if x.is_some_and(|x| x.master.is_some()) { event::RELATED } else { event::NEW };
+            let helper = if x.is_some_and(|x| x.helper.is_some()) { event::HELPER } else { 0 };
+            self.note(n, new | helper);
+        }
     }
 
     #[cold]

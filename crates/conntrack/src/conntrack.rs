@@ -2,6 +2,7 @@
 
 use crate::dissect::Layers;
 use crate::entry::{Counter, Entry, Extra, NONE, Proto, Ref, flag, list};
+use crate::events::event;
 use crate::hash::Hasher;
 use crate::index::{self, Index};
 use crate::settings::{SECOND, Settings, Timeouts, Tracker};
@@ -121,7 +122,9 @@ const UNCONFIRMED_MAX: u32 = 65_536;
 const DYING_AGE: u64 = SECOND;
 const DYING_MAX: u32 = 1024;
 /// Steps of the wheel per call.
-const EXPIRE_BUDGET: u32 = 4096;
+const EXPIRE_BUDGET: u32 = 512;
+/// Entries whose places in the hash table are fetched together.
+const EXPIRE_BATCH: usize = 8;
 
 /// The connections that one worker tracks.
 pub struct Conntrack {
@@ -130,7 +133,6 @@ pub struct Conntrack {
     pub(crate) store: Store,
     pub(crate) index: Index,
     pub(crate) hasher: Hasher,
-    pub(crate) rng: fastrand::Rng,
     pub(crate) extras: Vec<Extra>,
     extras_free: Vec<u32>,
     accounting: Vec<[Counter; 2]>,
@@ -145,6 +147,7 @@ pub struct Conntrack {
     pub(crate) helpers: crate::helper::Helpers,
     pub(crate) keymap: crate::gre::Keymap,
     pub(crate) pressure: crate::pressure::Pressure,
+    pub(crate) observer: Option<Box<dyn crate::events::Observer>>,
     pub(crate) statistics: Statistics,
 }
 
@@ -172,7 +175,6 @@ impl Conntrack {
             store: Store::new(settings.max().min(1 << 24)),
             index: Index::new(buckets),
             hasher: Hasher::new(&mut rng),
-            rng,
             extras: Vec::new(),
             extras_free: Vec::new(),
             accounting: Vec::new(),
@@ -187,6 +189,7 @@ impl Conntrack {
             helpers: Default::default(),
             keymap: Default::default(),
             pressure: Default::default(),
+            observer: None,
             statistics: Statistics::default(),
             settings,
         }
@@ -382,6 +385,7 @@ impl Conntrack {
             if self.stamped(n) {
                 self.stamps[n as usize][1] = self.now;
             }
+            self.tell_end(n);
         }
         self.store.unlink(n);
         if self.store[n].flags & flag::BY_SOURCE != 0 {
@@ -454,8 +458,21 @@ impl Conntrack {
     pub fn expire(&mut self, now: u64) -> bool {
         self.advance(now);
         let mut budget = EXPIRE_BUDGET;
-        while let Some(n) = self.store.next_due(self.now, &mut budget) {
-            self.destroy(n);
+        loop {
+            let mut batch = [NONE; EXPIRE_BATCH];
+            for slot in &mut batch {
+                let Some(n) = self.store.next_due(self.now, &mut budget) else { break };
+                let e = &self.store[n];
+                self.index.prefetch(self.hasher.tuple(&e.original));
+                self.index.prefetch(self.hasher.tuple(&e.reply));
+                *slot = n;
+            }
+            for n in batch.into_iter().take_while(|n| *n != NONE) {
+                self.destroy(n);
+            }
+            if batch[EXPIRE_BATCH - 1] == NONE {
+                break;
+            }
         }
         for (which, age) in [(Waiting::Unconfirmed, UNCONFIRMED_AGE), (Waiting::Dying, DYING_AGE)] {
             while let Some(n) = self.store.oldest(which, age, self.now)
@@ -554,6 +571,7 @@ impl Conntrack {
     /// Marks an entry as one that is not dropped early.
     pub(crate) fn assure(&mut self, n: u32) {
         self.store[n].status |= status::ASSURED;
+        self.note(n, event::ASSURED);
     }
 
     #[inline(always)]
@@ -602,6 +620,20 @@ impl Conntrack {
 
     pub(crate) fn counters_mut(&mut self, n: u32) -> Option<&mut [Counter; 2]> {
         (self.store[n].flags & flag::ACCT != 0).then(|| &mut self.accounting[n as usize])
+    }
+
+    /// Gives an entry counters, also if none were wanted.
+    pub(crate) fn put_counters(&mut self, n: u32, counters: [Counter; 2]) {
+        self.store[n].flags |= flag::ACCT;
+        grow(&mut self.accounting, n);
+        self.accounting[n as usize] = counters;
+    }
+
+    /// Gives an entry a start, also if none was wanted.
+    pub(crate) fn put_start(&mut self, n: u32, start: u64) {
+        self.store[n].flags |= flag::STAMP;
+        grow(&mut self.stamps, n);
+        self.stamps[n as usize] = [start, 0];
     }
 
     /// State of the tracker, for those that keep one.

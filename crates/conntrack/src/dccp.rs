@@ -2,6 +2,7 @@
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::entry::Proto;
+use crate::events::event;
 use crate::settings::Tracker;
 use crate::{Direction, status};
 use penstock_wire::dccp::{self, packet};
@@ -30,7 +31,7 @@ pub enum State {
 
 impl State {
     /// All of them by number.
-    pub const ALL: [State; 8] = [
+    pub(crate) const ALL: [State; 8] = [
         State::None,
         State::Request,
         State::Respond,
@@ -219,6 +220,9 @@ impl Conntrack {
         d.last_dir = direction;
         d.last_packet = kind;
         d.state = new;
+        if old != new {
+            self.note(n, event::PROTOINFO);
+        }
         if assured {
             self.assure(n);
         }

@@ -44,8 +44,6 @@ pub(crate) mod flag {
     pub const STAMP: u16 = 2;
     /// Linked by source.
     pub const BY_SOURCE: u16 = 4;
-    /// New for the observer: changes are told when the packet leaves.
-    pub const EVENTS: u16 = 8;
 }
 
 /// State of the protocol's tracker.
@@ -149,6 +147,8 @@ pub(crate) struct Extra {
     pub expects: ExpectList,
     /// How it is translated, if its master is.
     pub follow: Option<Follow>,
+    /// Which events are told; `None` for all.
+    pub event_mask: Option<u16>,
     /// SYN proxy holds it open.
     pub synproxy: bool,
     /// What ends with it.

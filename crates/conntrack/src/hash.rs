@@ -5,7 +5,7 @@ use crate::Tuple;
 /// Hashes tuples with a secret of its own, so that nobody outside can choose flows that collide.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
-    keys: [u64; 6],
+    keys: [u64; 7],
 }
 
 /// Product of two words folded to one: the step of wyhash and its kin. Without the keys, which are mixed in before, its
@@ -15,6 +15,9 @@ const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
     (wide as u64) ^ (wide >> 64) as u64
 }
+
+/// An odd number with its bits spread: 2^64 divided by the golden ratio.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline(always)]
 fn words(bytes: &[u8; 16]) -> [u64; 2] {
@@ -39,17 +42,14 @@ impl Hasher {
         let ([s0, s1], [d0, d1]) = (words(&t.src), words(&t.dst));
         let a = fold(s0 ^ k[0], d0 ^ k[1]);
         let b = fold(s1 ^ k[2], d1 ^ k[3]);
-        fold(a ^ b.rotate_left(32) ^ k[4], ids ^ k[5])
+        // Tuples of one host differ in few bits of one factor, so a product alone would run through a lattice.
+        let h = fold(a ^ b.rotate_left(32) ^ k[4], ids ^ k[5]);
+        fold(h ^ k[6], MIX)
     }
 
     /// Of the source of a direction: address, identifier, protocol, family (`hash_by_src()`).
     pub fn source(&self, t: &Tuple) -> u64 {
         self.tuple(&Tuple { dst: [0; 16], dst_id: 0, ..*t })
-    }
-
-    /// Of the destination: what expectations are found by (`nf_ct_expect_dst_hash()`).
-    pub fn destination(&self, t: &Tuple) -> u64 {
-        self.tuple(&Tuple { src: [0; 16], src_id: 0, ..*t })
     }
 
     /// Of a word, for identifiers.

@@ -78,8 +78,7 @@ impl Conntrack {
             return self.refuse_error();
         }
         let mut at = p.at.offset + FIXED;
-        loop {
-            let Some(&[kind, units]) = p.network.get(at..at + 2).and_then(|b| b.first_chunk()) else { break };
+        while let Some(&[kind, units]) = p.network.get(at..at + 2).and_then(|b| b.first_chunk()) {
             if units == 0 {
                 break;
             }

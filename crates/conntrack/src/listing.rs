@@ -1,6 +1,7 @@
 //! Connections as text: a line of `conntrack -L` and of `/proc/net/nf_conntrack`.
 
 use crate::entry::Proto;
+use crate::events::EventKind;
 use crate::settings::SECOND;
 use crate::tuple::IPV4;
 use crate::view::Connection;
@@ -21,6 +22,8 @@ pub struct Style {
     pub ktimestamp: bool,
     /// With the labels as numbers of bits (`-o labels` without a file of names).
     pub labels: bool,
+    /// As a message of an event has it: what is not said there is left out.
+    pub event: Option<EventKind>,
 }
 
 /// A connection's line, without line end.
@@ -109,7 +112,8 @@ impl fmt::Display for Line<'_> {
         write!(f, "{:<8} {} ", protocol_name(original.protocol), original.protocol)?;
         // An offloaded flow is kept by its flowtable.
         let offloaded = has(status::OFFLOAD);
-        if !(proc && offloaded) {
+        let ended = self.style.event == Some(EventKind::Destroy);
+        if !(ended || proc && offloaded) {
             write!(f, "{} ", c.remaining() / SECOND)?;
         }
         if proc && let Proto::Gre { timeout, stream_timeout } = c.proto() {
@@ -143,7 +147,9 @@ impl fmt::Display for Line<'_> {
         } else if has(status::ASSURED) {
             write!(f, "[ASSURED] ")?;
         }
-        write!(f, "mark={} ", c.mark())?;
+        if self.style.event.is_none() || c.mark() != 0 {
+            write!(f, "mark={} ", c.mark())?;
+        }
         if c.secmark() != 0 && !proc {
             write!(f, "secmark={} ", c.secmark())?;
         }
@@ -165,7 +171,9 @@ impl fmt::Display for Line<'_> {
         } else if let Some((start, _)) = c.times() {
             write!(f, "delta-time={} ", c.now().saturating_sub(start) / SECOND)?;
         }
-        write!(f, "use={}", if proc { 2 } else { 1 })?;
+        if self.style.event.is_none() {
+            write!(f, "use={}", if proc { 2 } else { 1 })?;
+        }
         if !proc && self.style.id {
             write!(f, " id={}", c.id())?;
         }

@@ -2,6 +2,7 @@
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::entry::Proto;
+use crate::events::event;
 use crate::settings::Tracker;
 use crate::{Direction, status};
 use penstock_wire::sctp::{self, chunk};
@@ -32,7 +33,7 @@ pub enum State {
 
 impl State {
     /// All of them by number.
-    pub const ALL: [State; 9] = [
+    pub(crate) const ALL: [State; 9] = [
         State::None,
         State::Closed,
         State::CookieWait,
@@ -326,11 +327,9 @@ impl Conntrack {
             Proto::Sctp(s) if confirmed => s,
             _ => Sctp::NEW,
         };
-        if !confirmed {
-            if has(&[chunk::ABORT, chunk::SHUTDOWN_COMPLETE, chunk::COOKIE_ACK]) || !s.begin(bytes, h.vtag())
-            {
-                return Outcome::Invalid;
-            }
+        const NEVER_FIRST: [u8; 3] = [chunk::ABORT, chunk::SHUTDOWN_COMPLETE, chunk::COOKIE_ACK];
+        if !confirmed && (has(&NEVER_FIRST) || !s.begin(bytes, h.vtag())) {
+            return Outcome::Invalid;
         }
         const CHECKED_APART: [u8; 7] = [
             chunk::INIT,
@@ -346,7 +345,10 @@ impl Conntrack {
         }
         let effect = s.take(direction, bytes, h.vtag(), has(&[chunk::DATA]), confirmed);
         // As in the kernel, what chunks before a wrong one did is done.
-        self.store[n].proto = Proto::Sctp(s);
+        let before = std::mem::replace(&mut self.store[n].proto, Proto::Sctp(s));
+        if !matches!(before, Proto::Sctp(b) if b.state == s.state) {
+            self.note(n, event::PROTOINFO);
+        }
         let Some(effect) = effect else { return Outcome::Invalid };
         if effect.ignore {
             return Outcome::Accept;

@@ -65,6 +65,7 @@ impl Conntrack {
             this.before = this.after;
             this.after = this.after.wrapping_add(shift);
         }
+        self.note(n, crate::events::event::SEQADJ);
         self.store[n].status |= status::SEQ_ADJUST;
     }
 

@@ -9,6 +9,7 @@ use window::{Fit, Segment};
 
 use crate::conntrack::{Conntrack, Outcome, Seen};
 use crate::entry::Proto;
+use crate::events::event;
 use crate::settings::{SECOND, Timeouts, Tracker};
 use crate::{Direction, status};
 use penstock_packet::Ct;
@@ -16,6 +17,11 @@ use penstock_wire::tcp::{self, flag};
 
 const RETRANS: usize = 10;
 const UNACK: usize = 11;
+
+/// What a packet was, by number.
+pub(crate) fn kind(n: u64) -> Option<Kind> {
+    [Kind::Syn, Kind::SynAck, Kind::Fin, Kind::Ack, Kind::Rst, Kind::None].get(n as usize).copied()
+}
 
 /// Bits of [`Side::flags`] and [`Tcp::last_flags`] (`IP_CT_TCP_FLAG_*`).
 pub(crate) mod side_flag {
@@ -202,7 +208,8 @@ impl Tcp {
             && self.last_index == Kind::Ack
             && self.last_dir == Direction::Reply
             && s.seq == self.last_ack;
-        if (answers_ignored && s.ack == self.last_end) || answers_challenge {
+        let answers_ignored = answers_ignored && self.last_dir != direction && s.ack == self.last_end;
+        if answers_ignored || answers_challenge {
             return Reset::Inside(to);
         }
         Reset::Check(to)
@@ -339,6 +346,9 @@ impl Conntrack {
             t.seen[direction as usize].flags |= side_flag::CLOSE_INIT;
         }
         let t = *t;
+        if old != new {
+            self.note(n, event::PROTOINFO);
+        }
         if old != new && matches!(new, State::TimeWait | State::Close) {
             self.detach_all(n);
         }

@@ -56,6 +56,14 @@ impl Policies {
     }
 }
 
+/// The timeouts with that of a new connection in front, where it is another state's.
+fn with_first(tracker: Tracker, mut values: Timeouts) -> Timeouts {
+    if matches!(tracker, Tracker::Tcp | Tracker::Sctp | Tracker::Dccp) {
+        values[0] = values[1];
+    }
+    values
+}
+
 /// Why a timeout policy was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
@@ -95,11 +103,24 @@ impl Conntrack {
             let t = tracker.timeouts().iter().find(|t| t.policy == *name).ok_or(PolicyError::UnknownName)?;
             values[t.index] = duration_ns(*timeout);
         }
-        if matches!(tracker, Tracker::Tcp | Tracker::Sctp | Tracker::Dccp) {
-            // What a new connection begins with.
-            values[0] = values[1];
+        self.store_policy(tracker, protocol, values)
+    }
+
+    fn intern_policy(
+        &mut self,
+        tracker: Tracker,
+        protocol: u8,
+        values: Timeouts,
+    ) -> Result<u16, PolicyError> {
+        let values = with_first(tracker, values);
+        match self.policies.list.iter().position(|p| *p == Some((tracker, protocol, values))) {
+            Some(n) => Ok(n as u16 + 1),
+            None => self.store_policy(tracker, protocol, values),
         }
-        let policy = Some((tracker, protocol, values));
+    }
+
+    fn store_policy(&mut self, tracker: Tracker, protocol: u8, values: Timeouts) -> Result<u16, PolicyError> {
+        let policy = Some((tracker, protocol, with_first(tracker, values)));
         if let Some(free) = self.policies.list.iter().position(Option::is_none) {
             self.policies.list[free] = policy;
             return Ok(free as u16 + 1);
@@ -107,6 +128,24 @@ impl Conntrack {
         let n = u16::try_from(self.policies.list.len() + 1).map_err(|_| PolicyError::TooMany)?;
         self.policies.list.push(policy);
         Ok(n)
+    }
+
+    /// The timeout policy that sets some states' timeouts, by number of the state and in seconds, and leaves the rest as the
+    /// settings have it at this moment: made if there is none like it yet. Such a policy is not removed.
+    ///
+    /// # Errors
+    /// See [`PolicyError`].
+    pub fn policy_for(&mut self, protocol: u8, timeouts: &[(u8, u32)]) -> Result<u16, PolicyError> {
+        let tracker = Tracker::of(protocol);
+        let mut values = *self.settings.timeouts(tracker);
+        for (state, seconds) in timeouts {
+            let known = tracker.timeouts().iter().any(|t| t.index == usize::from(*state));
+            if !known {
+                return Err(PolicyError::UnknownName);
+            }
+            values[usize::from(*state)] = u64::from(*seconds) * crate::settings::SECOND;
+        }
+        self.intern_policy(tracker, protocol, values)
     }
 
     /// Removes a timeout policy. Connections that have it go on with the timeouts of the settings.

@@ -2,6 +2,7 @@
 
 use crate::conntrack::{Conntrack, Hook, Outcome, Seen, Verdict};
 use crate::dissect::{self, Layers};
+use crate::events::event;
 use crate::settings::Tracker;
 use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo, Packet};
@@ -61,10 +62,12 @@ impl Conntrack {
             };
             let e = &mut self.store[n];
             if outcome == Outcome::Accept {
-                if p.info == CtInfo::EstablishedReply {
+                let ct = Ct { entry: n, serial: e.serial, info: p.info, template: 0 };
+                if p.info == CtInfo::EstablishedReply && !e.has(status::SEEN_REPLY) {
                     e.status |= status::SEEN_REPLY;
+                    self.note(n, event::REPLY);
                 }
-                return (Ct { entry: n, serial: e.serial, info: p.info, template: 0 }, Verdict::Accept);
+                return (ct, Verdict::Accept);
             }
             if !e.has(status::CONFIRMED | status::DYING) {
                 self.destroy(n);
@@ -168,6 +171,8 @@ impl Conntrack {
     ) -> Result<Option<u32>, Full> {
         let Some(mut reply) = tuple.invert() else { return Ok(None) };
         reply.zone = zones[1];
+        // It is looked up when the packet leaves.
+        self.index.prefetch(self.hasher.tuple(&reply));
         let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
         if self.meet_expectation(n) {
             p.info = CtInfo::Related;

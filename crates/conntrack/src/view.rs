@@ -2,6 +2,7 @@
 
 use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Entry, Proto, Ref};
+use crate::events::event;
 use crate::expect::Follow;
 use crate::settings::Tracker;
 use crate::{Direction, Tuple, status};
@@ -158,13 +159,17 @@ impl Conntrack {
 
     /// Sets `ct mark`.
     pub fn set_mark(&mut self, n: u32, mark: u32) {
-        self.store[n].mark = mark;
+        if self.store[n].mark != mark {
+            self.store[n].mark = mark;
+            self.note(n, event::MARK);
+        }
     }
 
     /// Sets `ct secmark`.
     pub fn set_secmark(&mut self, n: u32, secmark: u32) {
         if self.extra(n).map_or(0, |x| x.secmark) != secmark {
             self.extra_mut(n).secmark = secmark;
+            self.note(n, event::SECMARK);
         }
     }
 
@@ -178,6 +183,7 @@ impl Conntrack {
         for ((old, new), mask) in x.labels.iter_mut().zip(labels).zip(mask) {
             *old = *old & !mask | new & mask;
         }
+        self.note(n, event::LABEL);
         true
     }
 

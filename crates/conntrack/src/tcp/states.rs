@@ -31,7 +31,7 @@ pub enum State {
 
 impl State {
     /// All of them by number.
-    pub const ALL: [State; 10] = [
+    pub(crate) const ALL: [State; 10] = [
         State::None,
         State::SynSent,
         State::SynRecv,

@@ -185,6 +185,10 @@ fn connections_by_hand() {
             "reset beyond the window",
             then(open(), vec![data(false, 501, 101, 225), data(false, 727, 101, 1001), b("R", 1728, 0)]),
         ),
+        (
+            "reset of both in a simultaneous open",
+            vec![t("S", 100, 0), b("S", 500, 0), b("R", 70_501, 0), t("R", 70_501, 0)],
+        ),
         ("retransmissions", then(open(), vec![data(true, 101, 501, 10); 6])),
         ("same acks", then(open(), vec![b("A", 501, 101); 6])),
         (
@@ -326,12 +330,15 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
     let mut ends = [End { next: rng.u32(..), seen: 0 }, End { next: rng.u32(..), seen: 0 }];
     let mut steps = Vec::new();
     let options: [&[u8]; 5] = [&[], &[3, 3, 4, 1], &[4, 2, 1, 1], &[4, 2, 3, 3, 7, 1], &[2, 4, 5, 0xb4]];
-    let opening = ["S", "SA", "A"];
     for n in 0..len {
         let regular = n < 3 && rng.u32(..10) != 0;
         let there = if regular { n != 1 } else { rng.bool() };
         let flags = if regular {
-            opening[n]
+            match n {
+                0 => "S",
+                1 => "SA",
+                _ => "A",
+            }
         } else {
             ["A", "A", "A", "AP", "AP", "FA", "FA", "S", "SA", "R", "RA"][rng.usize(..11)]
         };
