@@ -288,15 +288,19 @@ impl Resolver<'_> {
             return Ok(LinkedSet { elements, key_len, value_len });
         }
         let mut refused = None;
+        let mut mute = true;
         let elements = set.elements().map_values(|value| {
-            self.link_value(set, value).unwrap_or_else(|reason| {
+            let linked = self.link_value(set, value).unwrap_or_else(|reason| {
                 refused.get_or_insert(reason);
                 LinkedValue { data: LinkedData::None, statements: Box::default() }
-            })
+            });
+            mute &= linked.statements.is_empty();
+            linked
         });
         if let Some(reason) = refused {
             return Err(reason);
         }
+        let elements = if mute { elements.mute() } else { elements };
         Ok(LinkedSet { elements: LinkedElements::Fixed(Arc::new(elements)), key_len, value_len })
     }
 

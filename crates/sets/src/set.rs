@@ -51,6 +51,8 @@ pub struct Set<V> {
     first_expiry: u64,
     /// The structure is ours to choose.
     chosen: bool,
+    /// Values say nothing to who asks whether an element is there.
+    mute: bool,
 }
 
 /// What it holds, not how.
@@ -80,6 +82,19 @@ impl<V> Set<V> {
             Index::Intervals(i) => i.structure(),
             Index::Ranges(i) => i.structure(),
         }
+    }
+
+    /// Says that the values of elements, as they are now, mean nothing to who asks whether an element is there: a set, no
+    /// element of which has statements. [`Set::contains`] answers all that a lookup asks then.
+    pub fn mute(mut self) -> Self {
+        self.mute = true;
+        self
+    }
+
+    /// Whether [`Set::mute`] was said of it.
+    #[inline]
+    pub fn is_mute(&self) -> bool {
+        self.mute
     }
 
     /// Bytes of memory that the structure takes beside the elements.
@@ -242,6 +257,7 @@ impl<V> Set<V> {
             catch_all: self.catch_all.as_deref().map(|e| Arc::new(e.view().with_value(f(&e.value)))),
             first_expiry: self.first_expiry,
             chosen: self.chosen,
+            mute: false,
         }
     }
 }
@@ -310,12 +326,14 @@ impl<V: Clone> Set<V> {
             catch_all: None,
             first_expiry: u64::MAX,
             chosen: false,
+            mute: false,
         })
     }
 
     /// Inserts an element. One with an empty key is the catch-all, which no size counts. On an error the set is
     /// unchanged, but for expired elements, which are gone.
     pub fn insert(&mut self, element: Element<V>, now: u64) -> Result<(), InsertError> {
+        self.mute = false;
         self.try_insert(element, now).map_err(|(error, _)| error)
     }
 
@@ -391,6 +409,7 @@ impl<V: Clone> Set<V> {
         now: u64,
         change: impl FnOnce(&mut V, &mut Option<u64>),
     ) -> bool {
+        self.mute = false;
         if self.find(key, key_end, now).is_none() {
             return false;
         }

@@ -20,6 +20,9 @@ pub(super) fn lookup<E: Env>(
     packet: &mut Packet,
     env: &mut E,
 ) -> Step {
+    if load == Load::Nothing && set.is_mute() {
+        return Step::unless(set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse);
+    }
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time);
     if found.is_some() == inverse {
         return Step::Break;
