@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use penstock_program::dynamic::{DynamicSet, NewElement};
 use penstock_program::{Data, State};
-use penstock_sets::{Backend, Element, ElementRef, InsertError};
+use penstock_sets::{Backend, Element, ElementRef, InsertError, Structure};
 
 use crate::model::{ElementData, ElementExtras, ElementValue, MapData, Set};
 
@@ -90,6 +90,14 @@ impl Set {
         match &self.content {
             Content::Fixed(elements) => elements.backend(),
             Content::Dynamic(_) | Content::Staged(_) => Backend::ResizableHash,
+        }
+    }
+
+    /// The structure that the elements are searched by now.
+    pub fn structure(&self) -> Structure {
+        match &self.content {
+            Content::Fixed(elements) => elements.structure(),
+            Content::Dynamic(_) | Content::Staged(_) => Structure::DynamicHash,
         }
     }
 

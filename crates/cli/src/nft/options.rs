@@ -87,7 +87,7 @@ const INPUT: [Opt; 10] = [
     long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
 ];
 
-const FORMAT: [Opt; 10] = [
+const FORMAT: [Opt; 11] = [
     flag('a', "handle", "Output rule handle."),
     flag('s', "stateless", "Omit stateful information of ruleset."),
     flag('t', "terse", "Omit contents of sets."),
@@ -98,6 +98,7 @@ const FORMAT: [Opt; 10] = [
     flag('y', "numeric-priority", "Print chain priority numerically."),
     flag('p', "numeric-protocol", "Print layer 4 protocols numerically."),
     flag('T', "numeric-time", "Print time values numerically."),
+    long("backend", "Print how sets are searched, and what that costs."),
 ];
 
 const OUTPUT: [Opt; 3] = [
@@ -306,6 +307,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('y'), _) => format.numeric_priority = true,
             (Some('p'), _) => format.numeric_protocol = true,
             (Some('T'), _) => format.numeric_time = true,
+            (_, Some("backend")) => format.backends = true,
             (Some('e'), _) => options.echo = true,
             (Some('j'), _) => options.json = true,
             (Some('d'), _) => options.debug = debug(&argument)?,

@@ -29,6 +29,8 @@ pub struct Format {
     pub user_names: bool,
     /// `-N`: names of hosts.
     pub host_names: bool,
+    /// `--backend`: how sets are searched. Not one of nft's.
+    pub backends: bool,
 }
 
 /// Appends a value of a type. `len` is in bits: text is cut there, link layer addresses have that many.

@@ -240,6 +240,11 @@ impl Tables<'_> {
             }
         }
         comment(&mut m, userdata.comment.as_deref());
+        if self.listing.format.backends {
+            let structure = set.structure();
+            let (lookup, space) = (structure.lookup_class().to_string(), structure.space_class().to_string());
+            m.insert("backend".into(), json!({ "name": structure.name(), "lookup": lookup, "space": space }));
+        }
         let d = &set.description;
         if !d.constant {
             if d.policy == Policy::Memory {

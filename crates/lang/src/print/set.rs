@@ -81,6 +81,11 @@ impl Printer<'_> {
         };
         self.write(format_args!("\t{word} {} {{", set.name));
         self.handle_after(set.handle);
+        if self.format.backends {
+            let structure = set.structure();
+            let (name, lookup, space) = (structure.name(), structure.lookup_class(), structure.space_class());
+            self.write(format_args!("\n\t\t# backend {name}, lookup {lookup}, space {space}"));
+        }
         self.push("\n\t\t");
         self.set_type(set, &userdata);
         self.push("\n");

@@ -43,6 +43,7 @@ impl Session<'_> {
         }
         let mut format = self.options.format;
         format.handles = false;
+        format.backends = false;
         let listing = Listing { generation, format, names: self.names, now };
         if self.options.json {
             let mut events = Vec::new();

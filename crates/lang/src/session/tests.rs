@@ -227,6 +227,38 @@ fn what_was_added_is_echoed() {
 }
 
 #[test]
+fn a_listing_says_what_sets_are_searched_by() {
+    let mut ruleset = Ruleset::default();
+    let text = "table ip x {
+        set port { type inet_service; }
+        set net { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }
+        set small { type ipv4_addr; flags interval; policy memory; }
+        set fed { type ipv4_addr; flags dynamic; size 9; }
+        map both { type ipv4_addr . inet_service : verdict; flags interval; }
+    }";
+    assert_eq!(nft(Options::default(), text, &mut ruleset).stderr, "");
+    let mut options = Options::default();
+    options.format.backends = true;
+    let listed = nft(options.clone(), "list sets; list maps", &mut ruleset).stdout;
+    let backends: Vec<&str> = listed.lines().filter_map(|l| l.trim().strip_prefix("# backend ")).collect();
+    assert_eq!(
+        backends,
+        [
+            "bitmap, lookup O(1), space O(1)",
+            "interval_index, lookup O(log n), space O(n)",
+            "interval_array, lookup O(log n), space O(n)",
+            "hash_word, lookup O(1), space O(n)",
+            "range_list, lookup O(n), space O(n)",
+        ]
+    );
+    // It is a comment: what is listed can be loaded.
+    assert_eq!(nft(Options::default(), &listed, &mut Ruleset::default()).stderr, "");
+    options.json = true;
+    let json = nft(options, "list sets", &mut ruleset).stdout;
+    assert!(json.contains(r#""backend": {"name": "bitmap", "lookup": "O(1)", "space": "O(1)"}"#), "{json}");
+}
+
+#[test]
 fn elements_are_got_by_what_they_hold() {
     let mut ruleset = router();
     for (line, elements) in [
