@@ -5,7 +5,7 @@ use crate::entry::{Counter, Entry, Extra, NONE, Proto, Ref, flag, list};
 use crate::events::event;
 use crate::hash::Hasher;
 use crate::index::{self, Index};
-use crate::settings::{SECOND, Settings, Timeouts, Tracker};
+use crate::settings::{LONGEST, SECOND, Settings, Timeouts, Tracker};
 use crate::source::Sources;
 use crate::store::{Store, Waiting};
 use crate::template::{Policies, Templates};
@@ -528,7 +528,7 @@ impl Conntrack {
         let e = &mut self.store[n];
         if !e.has(status::FIXED_TIMEOUT) {
             if e.has(status::CONFIRMED) {
-                let expires = now + timeout;
+                let expires = now.saturating_add(timeout);
                 let hasten = expires < e.expires;
                 e.expires = expires;
                 if hasten {
@@ -555,6 +555,7 @@ impl Conntrack {
 
     /// Sets how long a connection lives from now on (`nf_ct_refresh()`).
     pub fn set_timeout(&mut self, n: u32, timeout: u64) {
+        let timeout = timeout.min(LONGEST);
         let now = self.now;
         let e = &mut self.store[n];
         if e.has(status::FIXED_TIMEOUT | status::DYING) {

@@ -27,6 +27,7 @@ use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Proto, Ref, flag};
 use crate::expect::{Expectation, Follow};
 use crate::seqadj::SeqAdjust;
+use crate::settings::LONGEST;
 use crate::tcp::{Side, Tcp};
 use crate::{Direction, Tuple, dccp, helper_number, sctp, status, tcp, tuple};
 use std::collections::HashMap;
@@ -218,6 +219,11 @@ impl Conntrack {
             Some(name) => helper_number(name, protocol).ok_or_else(|| format!("no helper `{name}'"))?,
             None => 0,
         };
+        let status = f.number("status")?.unwrap_or(0);
+        let (mark, secmark) = (f.number("mark")?.unwrap_or(0), f.number("secmark")?.unwrap_or(0));
+        let left: u64 = f.number("left")?.unwrap_or(0);
+        let (masquerade, start) = (f.number("masq")?, f.number("start")?);
+        // From here on nothing is read, so nothing is left half done.
         let hashes = [self.hasher.tuple(&original), self.hasher.tuple(&reply)];
         for (hash, t) in [(hashes[0], &original), (hashes[1], &reply)] {
             while let Some((n, _)) = self.find_hashed(hash, t) {
@@ -239,15 +245,15 @@ impl Conntrack {
         }
         let e = &mut self.store[n];
         const NOT_LOADED: u32 = status::DYING | status::TEMPLATE | status::OFFLOAD | status::HW_OFFLOAD;
-        e.status = f.number("status")?.unwrap_or(0) & !NOT_LOADED;
-        e.mark = f.number("mark")?.unwrap_or(0);
-        e.expires = f.number("left")?.unwrap_or(0);
+        e.status = status & !NOT_LOADED;
+        e.mark = mark;
+        e.expires = left.min(LONGEST);
         e.proto = proto;
         e.flags &= !(flag::ACCT | flag::STAMP);
         self.start(n);
         self.link_source(n);
-        self.set_secmark(n, f.number("secmark")?.unwrap_or(0));
-        if let Some(device) = f.number("masq")? {
+        self.set_secmark(n, secmark);
+        if let Some(device) = masquerade {
             self.set_masquerade(n, device);
         }
         if let Some(labels) = labels {
@@ -260,7 +266,7 @@ impl Conntrack {
             let counters = [0, 1].map(|d| Counter { packets: p[d], bytes: b[d] });
             self.put_counters(n, counters);
         }
-        if let Some(start) = f.number("start")? {
+        if let Some(start) = start {
             self.put_start(n, start);
         }
         if let Some(v) = adjust {
@@ -382,6 +388,7 @@ impl<'a> Fields<'a> {
             return Ok(Proto::Udp { stream_after: now.saturating_add(left) });
         }
         if let Some([timeout, stream_timeout]) = self.list("gre")? {
+            let [timeout, stream_timeout] = [timeout, stream_timeout].map(|t: u64| t.min(LONGEST));
             return Ok(Proto::Gre { timeout, stream_timeout });
         }
         if let Some(v) = self.list::<u64, 22>("tcp")? {

@@ -5,7 +5,7 @@
 
 use crate::conntrack::Conntrack;
 use crate::entry::Ref;
-use crate::settings::SECOND;
+use crate::settings::{LONGEST, SECOND};
 use crate::{Direction, Tuple, status};
 use std::collections::{BTreeSet, HashMap};
 
@@ -203,7 +203,7 @@ impl Conntrack {
         if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION {
             return Err(ExpectError::TableFull);
         }
-        let expires = self.now + expectation.timeout;
+        let expires = self.now.saturating_add(expectation.timeout.min(LONGEST));
         let x = &mut self.expects;
         let stored = Some(Stored { expectation, expires });
         let id = match x.free.pop() {

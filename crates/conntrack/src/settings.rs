@@ -290,9 +290,12 @@ fn timeout_of(short: &str) -> Option<(Tracker, usize)> {
     })
 }
 
+/// The longest timeout, in nanoseconds.
+pub(crate) const LONGEST: u64 = u32::MAX as u64 * SECOND;
+
 /// A duration as it is counted here, cut at the longest time that counts.
 pub(crate) fn duration_ns(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).min(u64::from(u32::MAX) * SECOND)
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).min(LONGEST)
 }
 
 #[cfg(test)]
