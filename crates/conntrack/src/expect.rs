@@ -270,6 +270,27 @@ impl Conntrack {
         ids.len()
     }
 
+    /// Takes expectations of one connection back for which `which` says so.
+    pub(crate) fn unexpect_of(&mut self, master: u32, which: impl Fn(&Expectation) -> bool) {
+        let Some(extra) = self.extra(master) else { return };
+        let of = |id: &&u32| self.expects.get(**id).is_some_and(|s| which(&s.expectation));
+        let ids: Vec<u32> = extra.expects.0.iter().filter(of).copied().collect();
+        ids.into_iter().for_each(|id| self.unexpect(id));
+    }
+
+    /// Whether a connection expects the same as this already.
+    pub(crate) fn expects_same(&self, master: u32, like: &Expectation) -> bool {
+        let same = |e: &Expectation| {
+            e.class == like.class
+                && e.tuple.dst == like.tuple.dst
+                && e.follow.map_or(e.tuple.dst_id, |f| f.port) == like.tuple.dst_id
+                && e.tuple.protocol == like.tuple.protocol
+        };
+        self.extra(master).is_some_and(|x| {
+            x.expects.0.iter().any(|id| self.expects.get(*id).is_some_and(|s| same(&s.expectation)))
+        })
+    }
+
     /// Whether a connection was expected that would have this original tuple (`__nf_ct_expect_find()`).
     pub fn find_expectation(&self, tuple: &Tuple) -> Option<&Expectation> {
         let id = self.find_expected(tuple)?;

@@ -11,6 +11,8 @@ mod irc;
 mod number;
 mod pptp;
 mod sane;
+mod sip;
+mod sip_text;
 mod tftp;
 
 use crate::conntrack::{Conntrack, Verdict};
@@ -57,7 +59,16 @@ enum Kind {
     Broadcast { timeout: u32 },
     Sane,
     Pptp,
+    Sip,
 }
+
+/// Signalling, audio, video, images.
+const SIP_CLASSES: [Class; 4] = [
+    Class { max: 1, timeout: 180 },
+    Class { max: 4, timeout: 180 },
+    Class { max: 4, timeout: 180 },
+    Class { max: 2, timeout: 180 },
+];
 
 const fn helper(
     name: &'static str,
@@ -71,7 +82,7 @@ const fn helper(
 }
 
 /// All helpers; the number of one is its place, from 1 on.
-pub static HELPERS: [Helper; 8] = [
+pub static HELPERS: [Helper; 10] = [
     helper("ftp", protocol::TCP, true, 21, &[Class { max: 1, timeout: 300 }], Kind::Ftp),
     helper("tftp", protocol::UDP, true, 69, &[Class { max: 1, timeout: 300 }], Kind::Tftp),
     helper("irc", protocol::TCP, false, 6667, &[Class { max: 8, timeout: 300 }], Kind::Irc),
@@ -94,6 +105,8 @@ pub static HELPERS: [Helper; 8] = [
     ),
     helper("sane", protocol::TCP, true, 6566, &[Class { max: 1, timeout: 300 }], Kind::Sane),
     helper("pptp", protocol::TCP, false, 1723, &[Class { max: 2, timeout: 300 }], Kind::Pptp),
+    helper("sip", protocol::UDP, true, 5060, &SIP_CLASSES, Kind::Sip),
+    helper("sip", protocol::TCP, true, 5060, &SIP_CLASSES, Kind::Sip),
 ];
 
 /// The number of a helper by name and transport protocol.
@@ -121,6 +134,7 @@ enum Memory {
     Ftp(ftp::Lines),
     Sane(sane::Asked),
     Pptp(pptp::Call),
+    Sip(sip::Dialogue),
 }
 
 /// Settings that the kernel has as module parameters.
@@ -322,6 +336,7 @@ impl Conntrack {
             Kind::Broadcast { timeout } => self.help_broadcast(&message, timeout),
             Kind::Sane => self.help_sane(&message, &mut helping.memory),
             Kind::Pptp => self.help_pptp(&message, &mut helping.memory),
+            Kind::Sip => self.help_sip(&message, &mut helping.memory),
         };
         if let Some(x) = self.extra(n)
             && x.helper.is_some()

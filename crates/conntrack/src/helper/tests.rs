@@ -266,3 +266,115 @@ fn pptp_calls_carry_their_data_in_gre() {
         }
     }
 }
+
+#[test]
+fn sip_calls_expect_their_media() {
+    let sdp = |address: &str, port: u16| {
+        format!(
+            "v=0\r\no=alice 1 1 IN IP4 {address}\r\nc=IN IP4 {address}\r\nt=0 0\r\nm=audio {port} RTP/AVP 0\r\n"
+        )
+    };
+    let invite = |address: &str, sip_port: u16, port: u16| {
+        let body = sdp(address, port);
+        format!(
+            "INVITE sip:bob@198.18.0.2 SIP/2.0\r\nVia: SIP/2.0/UDP {address}:{sip_port};branch=z\r\n\
+             From: <sip:alice@{address}:{sip_port}>\r\nTo: <sip:bob@198.18.0.2>\r\nCSeq: 1 INVITE\r\n\
+             Contact: <sip:alice@{address}:{sip_port}>\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let udp = |text: &str| Ipv4::new(CLIENT, SERVER) / Udp::new(5060, 5060) / payload(text);
+    let mut net = Net::new("sip", protocol::UDP);
+    net.pass(udp(&invite(CLIENT, 5060, 4000)));
+    assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:4000", "198.18.0.2 > 198.18.0.1:4001"]);
+    let (info, _) = net.pass(Ipv4::new(SERVER, CLIENT) / Udp::new(7000, 4000) / payload(b"rtp"));
+    assert_eq!(info, CtInfo::Related);
+    net.pass(udp("BYE sip:bob@198.18.0.2 SIP/2.0\r\nCSeq: 2 BYE\r\n\r\n"));
+    assert!(net.expected().is_empty());
+    // Low ports and messages without number are not let through.
+    assert!(net.pass(udp(&invite(CLIENT, 5060, 80))).1.is_none());
+    assert!(net.pass(udp("INVITE sip:bob@198.18.0.2 SIP/2.0\r\n\r\n")).1.is_none());
+
+    let mut net = Net::new("sip", protocol::UDP);
+    net.translated = true;
+    let (_, p) = net.pass(udp(&invite(CLIENT, 5060, 4000)));
+    let out = String::from_utf8(p.unwrap().network()[28..].to_vec()).unwrap();
+    assert_eq!(out, invite(ROUTER, 5061, 4000));
+    assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.254:4000", "198.18.0.2 > 198.18.0.254:4001"]);
+}
+
+#[test]
+fn sip_registrations_open_when_they_are_accepted() {
+    let mut net = Net::new("sip", protocol::UDP);
+    let contact = "Contact: <sip:alice@198.18.0.1:5060>;expires=60\r\n\r\n";
+    let register = format!("REGISTER sip:198.18.0.2 SIP/2.0\r\nCSeq: 9 REGISTER\r\n{contact}");
+    net.pass(Ipv4::new(CLIENT, SERVER) / Udp::new(5060, 5060) / payload(register));
+    assert_eq!(net.expected(), ["198.18.0.2 > 198.18.0.1:5060"]);
+    let call = || {
+        Ipv4::new(SERVER, CLIENT)
+            / Udp::new(4444, 5060)
+            / payload(b"OPTIONS x SIP/2.0\r\nCSeq: 1 OPTIONS\r\n\r\n")
+    };
+    let ok = format!("SIP/2.0 200 OK\r\nCSeq: 9 REGISTER\r\n{contact}");
+    net.pass(Ipv4::new(SERVER, CLIENT) / Udp::new(5060, 5060) / payload(ok));
+    let (info, p) = net.pass(call());
+    assert_eq!(info, CtInfo::Related);
+    assert_eq!(net.ct.connection(&p.unwrap().meta.ct).unwrap().helper(), Some("sip"));
+    assert_eq!(net.expected().len(), 1, "more calls may come");
+}
+
+#[test]
+fn noise_does_not_disturb_helpers() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let good: [&[u8]; 9] = [
+        b"PORT 198,18,0,1,4,5\r\n",
+        b"EPRT |1|198.18.0.1|1029|\r\n",
+        b"229 Extended (|||6446|)\r\n",
+        b"227 Entering Passive Mode (198,18,0,2,8,0).\r\n",
+        b"PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
+        b"Amanda 2.4 REP\nCONNECT DATA 3000 MESG 3001 INDEX 3002\nOPTIONS ;\n",
+        b"INVITE sip:bob@198.18.0.2 SIP/2.0\r\nVia: SIP/2.0/UDP 198.18.0.1:1000\r\nCSeq: 1 INVITE\r\nContact: <sip:a@[::1]:5>,<sip:b@198.18.0.1:1000>;expires=5\r\nContent-Length: 80\r\n\r\nv=0\r\no=a 1 1 IN IP4 198.18.0.1\r\nc=IN IP4 198.18.0.1\r\nm=audio 4000 RTP/AVP 0\r\nm=image 5000 x\r\n",
+        b"SIP/2.0 200 OK\r\nCSeq: 1 REGISTER\r\nContact: <sip:b@198.18.0.1:1000>;expires=5\r\n\r\n",
+        b"\x00\x9c\x00\x01\x1a\x2b\x3c\x4d\x00\x08\x00\x00\x00\x16\x00\x0b\x01aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    ];
+    for helper in &super::HELPERS {
+        for translated in [false, true] {
+            let mut net = Net::new(helper.name, helper.protocol);
+            net.translated = translated;
+            if helper.protocol == protocol::TCP {
+                net.open();
+                net.say_bytes(false, b"\n");
+            }
+            for _ in 0..300 {
+                let mut text = good[rng.usize(..good.len())].to_vec();
+                for _ in 0..rng.usize(..4) {
+                    let at = rng.usize(..text.len());
+                    match rng.u32(..4) {
+                        0 => text[at] = rng.u8(..),
+                        1 => drop(text.remove(at)),
+                        2 => text.truncate(at.max(1)),
+                        _ => text.insert(at, b"09\xc3\xa9 \r\n:,;[]"[rng.usize(..12)]),
+                    }
+                    if text.is_empty() {
+                        text.push(b'x');
+                    }
+                }
+                let there = rng.bool();
+                if helper.protocol == protocol::TCP {
+                    net.say_bytes(there, &text);
+                } else {
+                    let (from, to) = if there {
+                        (CLIENT, SERVER)
+                    } else {
+                        (SERVER, if translated { ROUTER } else { CLIENT })
+                    };
+                    let client = net.client_port();
+                    let udp = if there { Udp::new(1000, 69) } else { Udp::new(69, client) };
+                    net.pass(Ipv4::new(from, to) / udp / payload(text));
+                }
+            }
+        }
+    }
+}
