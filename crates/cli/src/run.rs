@@ -2,7 +2,9 @@
 
 pub mod options;
 mod output;
+mod queue;
 mod rules;
+mod sockets;
 mod summary;
 mod trace;
 
@@ -16,7 +18,7 @@ use std::time::Instant;
 use penstock_conntrack::{Conntrack, Style};
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Engine, Frame, Settings, SysctlError};
+use penstock_path::{Dataplane, Engine, Fingerprints, Frame, Settings, SysctlError};
 use penstock_ruleset::link::Linked;
 
 use crate::files::SystemFiles;
@@ -126,6 +128,18 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     path.set_engine(options.engine);
     path.trace_all(options.trace);
+    if let Some(file) = &options.osf {
+        let text = std::fs::read_to_string(file).map_err(failed(file))?;
+        let known = Fingerprints::parse(&text)
+            .map_err(|e| format!("Error: {}:{}: {}", file.display(), e.line, e.reason))?;
+        path.set_fingerprints(Arc::new(known));
+    }
+    if let Some(file) = &options.sockets {
+        path.set_sockets(Box::new(sockets::read(file, &net)?));
+    }
+    for (num, socket) in &options.queues {
+        output.queues.open(*num, socket)?;
+    }
     let started = Instant::now();
     let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
     let elapsed = started.elapsed();
@@ -192,8 +206,11 @@ fn pump(
                 ));
             }
         }
+        queue::settle(path, output, now);
         output.failed()?;
     }
+    output.queues.end();
+    queue::settle(path, output, now);
     path.flush(output);
     output.failed()?;
     Ok((whole, now))

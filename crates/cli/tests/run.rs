@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use std::os::unix::net::UnixListener;
+
+use penstock_io::queue::{self, Answer, Message, Open, Packet as QueuedPacket, Verdict};
 use penstock_io::{Capture, CaptureWriter, LinkType};
 
 const NET: &str = "\
@@ -244,6 +247,7 @@ fn what_is_wrong_is_told_with_its_place() {
     place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
     place.write("bad.nft", b"table inet t {\n\tchain f {\n\t\tudp dport nowhere drop\n\t}\n}\n");
     place.write("busy.nft", b"delete table ip t\n");
+    place.write("flow.nft", b"table ip t {\n\tflowtable x {\n\t\thook ingress priority 0; devices = { lan };\n\t}\n\tchain f {\n\t\ttype filter hook forward priority 0;\n\t\tcounter flow add @x\n\t}\n}\n");
     let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
                    \t\tudp dport nowhere drop\n\t\t          ^^^^^^^\n";
     for (arguments, code, message) in [
@@ -256,6 +260,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         ("--net net.ip --rules bad.nft --read lan=lan.pcap", 1, nowhere),
         ("--net net.ip --rules busy.nft --read lan=lan.pcap", 1, "busy.nft:1:17-17: Error: "),
+        ("--net net.ip --rules flow.nft --read lan=lan.pcap", 1, "flow.nft:7:11-21: Error: "),
         (
             "--net net.ip --rules rules.nft --read lan=none.pcap",
             1,
@@ -312,4 +317,150 @@ fn the_example_counts_what_the_kernel_counted() {
     let ours = counts(&text(&out.stdout));
     assert_eq!(ours, counts(&kernel));
     assert!(ours.iter().any(|n| n != "0"));
+}
+
+/// Listens on a socket, and answers packets in a thread of its own until the queue ends. Gives what it was sent.
+fn listener(
+    place: &Place,
+    socket: &str,
+    open: Open,
+    mut answer: impl FnMut(&QueuedPacket) -> Vec<Answer> + Send + 'static,
+) -> std::thread::JoinHandle<Vec<QueuedPacket>> {
+    let listener = UnixListener::bind(place.0.join(socket)).expect("the path is short enough");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the run connects");
+        let (mut buffer, mut seen) = (Vec::new(), Vec::new());
+        queue::write(&mut stream, &Message::Open(open), &mut buffer).expect("the run reads");
+        while let Some(Message::Packet(packet)) = queue::read(&mut stream, &mut buffer).expect("messages") {
+            for answer in answer(&packet) {
+                queue::write(&mut stream, &Message::Answer(answer), &mut buffer).expect("the run reads");
+            }
+            seen.push(*packet);
+        }
+        seen
+    })
+}
+
+const QUEUE_RULES: &str = "\
+table ip t {
+	chain f {
+		type filter hook forward priority filter; policy accept;
+		ct state new queue to 3
+	}
+
+	chain g {
+		type filter hook forward priority 10; policy accept;
+		udp dport 53 counter packets 0 bytes 0
+		meta mark 7 counter packets 0 bytes 0
+	}
+}
+";
+
+#[test]
+fn a_program_says_what_becomes_of_queued_packets() {
+    let place = Place::new("queue");
+    place.write("rules.nft", QUEUE_RULES.as_bytes());
+    let ports = [53, 9, 54];
+    let frames: Vec<_> = (T..).zip(ports).map(|(t, port)| (t, frame(port))).collect();
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let run = "--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir out";
+
+    let nobody = place.run(run);
+    assert!(nobody.status.success(), "{}", text(&nobody.stderr));
+    assert!(
+        text(&nobody.stderr).contains("3  queue without listener: ip t f handle 3"),
+        "{}",
+        text(&nobody.stderr)
+    );
+
+    // Accepts, drops, and sends elsewhere with a mark.
+    let program = listener(&place, "q", Open::default(), |packet| {
+        let port = u16::from_be_bytes([packet.payload[22], packet.payload[23]]);
+        vec![match port {
+            53 => Answer::new(packet.id, Verdict::Accept),
+            9 => Answer::new(packet.id, Verdict::Drop),
+            _ => {
+                let mut payload = packet.payload.clone();
+                payload[22..24].copy_from_slice(&[0, 55]);
+                Answer { mark: Some(7), payload: Some(payload), ..Answer::new(packet.id, Verdict::Accept) }
+            }
+        }]
+    });
+    let out = place.run(&format!("{run} --queue 3=q"));
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53)), (T + 2, forwarded(55))]);
+    let listing = text(&out.stdout);
+    assert!(listing.contains("udp dport 53 counter packets 1 bytes 28"), "{listing}");
+    assert!(listing.contains("meta mark 0x00000007 counter packets 1 bytes 28"), "{listing}");
+    let seen = program.join().unwrap();
+    let [first, ..] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!((first.time, first.queue, first.hook, first.family, first.protocol), (T, 3, 2, 2, 0x0800));
+    assert_eq!((&*first.input.1, &*first.output.1, first.len), ("lan", "wan", 28));
+    // A new connection that is not confirmed yet.
+    assert_eq!(first.connection.map(|ct| (ct.info, ct.status)), Some((2, 0)));
+    assert_eq!(first.link, TO_ROUTER);
+}
+
+#[test]
+fn a_program_may_answer_several_packets_at_once_and_only_so_many_wait() {
+    let place = Place::new("window");
+    place.write("rules.nft", QUEUE_RULES.as_bytes());
+    let frames: Vec<_> = (0..5).map(|i| (T + i, frame(100 + i as u16))).collect();
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let run = "--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir out --queue 3=q";
+    let sent = |place: &Place| place.frames("out/wan.pcap").len();
+    // Answers when two are there; the fifth at the end, when the socket is closed on it.
+    let pairs = |packet: &QueuedPacket| {
+        let answer = Answer { up_to: true, ..Answer::new(packet.id, Verdict::Accept) };
+        if packet.id.is_multiple_of(2) { vec![answer] } else { vec![] }
+    };
+    let program = listener(&place, "q", Open { window: 2, ..Open::default() }, pairs);
+    let out = place.run(run);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!((program.join().unwrap().len(), sent(&place)), (5, 4));
+
+    std::fs::remove_file(place.0.join("q")).unwrap();
+    let cut = Open { copy: 20, ..Open::default() };
+    let program = listener(&place, "q", cut, |packet| vec![Answer::new(packet.id, Verdict::Stop)]);
+    assert!(place.run(run).status.success());
+    let seen = program.join().unwrap();
+    assert!(seen.iter().all(|p| p.payload.len() == 20 && p.len == 28), "{seen:?}");
+    assert_eq!((seen.len(), sent(&place)), (5, 5));
+
+    let gone = place.run(&run.replace("3=q", "3=nobody"));
+    assert!(!gone.status.success());
+    assert!(text(&gone.stderr).starts_with("Error: --queue 3=nobody: "), "{}", text(&gone.stderr));
+}
+
+#[test]
+fn sockets_and_operating_systems_come_from_files() {
+    let place = Place::new("sockets");
+    let rules = "\
+table ip t {
+	chain p {
+		type filter hook prerouting priority mangle; policy accept;
+		socket mark 0x00000009 counter packets 0 bytes 0
+		meta l4proto udp tproxy to :3000 counter packets 0 bytes 0
+	}
+}
+";
+    place.write("rules.nft", rules.as_bytes());
+    place.write("sockets", b"# the proxy\nudp *:3000 transparent\nudp 198.19.0.2:53 mark 9\n");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53)), (T + 1, frame(54))]);
+    let run = "--net net.ip --rules rules.nft --read lan=lan.pcap";
+    let counts = |out: &Output| {
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let listing = text(&out.stdout);
+        let count =
+            |line: &str| line.split("packets ").nth(1).and_then(|l| l.split(' ').next()?.parse().ok());
+        listing.lines().filter_map(count).collect::<Vec<u32>>()
+    };
+    assert_eq!(counts(&place.run(run)), [0, 0]);
+    assert_eq!(counts(&place.run(&format!("{run} --sockets sockets"))), [1, 2]);
+    place.write("sockets", b"udp *:3000 transparent\nudp nothing\n");
+    let out = place.run(&format!("{run} --sockets sockets"));
+    assert_eq!(text(&out.stderr), "Error: sockets:2: `nothing` is no address and port\n");
+    place.write("pf.os", b"# comment\n*:64:0:40:.:Some\n");
+    let out = place.run(&format!("{run} --osf pf.os"));
+    assert_eq!(text(&out.stderr), "Error: pf.os:2: there are not 9 fields\n");
 }

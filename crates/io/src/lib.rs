@@ -1,7 +1,8 @@
-//! Frames in and out: capture files.
+//! Frames in and out: capture files, and queues to programs.
 //!
 //! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;
 //! - [`Merge`] takes several captures in the order of their timestamps;
+//! - [`queue`]: queued packets on their way to a program and back;
 //! - [`CaptureWriter`] writes pcap with nanoseconds, [`PcapngWriter`] pcapng with named interfaces.
 //!
 //! This crate knows bytes and times. It knows no hook, no rule and no route.
@@ -24,6 +25,7 @@
 
 mod capture;
 mod merge;
+pub mod queue;
 
 pub use capture::{Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, PcapngWriter, Problem};
 pub use merge::Merge;

@@ -38,6 +38,12 @@ const OPTIONS: &[Opt] = &[
         "write the connections at the end to FILE (`-` for standard error), as `conntrack -L` does",
     )
     .takes("FILE", Values::Files),
+    long("queue", "give packets of queue N to the program that listens on SOCKET")
+        .takes("N=SOCKET...", Values::Any),
+    long("osf", "what `osf` knows operating systems by: fingerprints as in OpenBSD's pf.os")
+        .takes("FILE", Values::Files),
+    long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
+        .takes("FILE", Values::Files),
     long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
         .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
@@ -103,6 +109,12 @@ pub struct Options {
     pub nflog: Option<PathBuf>,
     /// The connections at the end.
     pub conntrack: Option<PathBuf>,
+    /// Programs that listen to queues, by their sockets.
+    pub queues: Vec<(u16, PathBuf)>,
+    /// Fingerprints of operating systems.
+    pub osf: Option<PathBuf>,
+    /// The host's sockets.
+    pub sockets: Option<PathBuf>,
     /// Settings of the host by the names of their sysctls.
     pub sysctls: Vec<(String, u32)>,
     pub json: bool,
@@ -125,7 +137,8 @@ impl Options {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
         let (mut tc, mut log, mut nflog, mut conntrack) = (None, None, None, None);
-        let mut sysctls = Vec::new();
+        let (mut osf, mut sockets) = (None, None);
+        let (mut sysctls, mut queues) = (Vec::new(), Vec::new());
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
             match arg {
@@ -148,6 +161,19 @@ impl Options {
                 }
                 Long("conntrack") => {
                     once(&mut conntrack, "--conntrack", PathBuf::from(parser.value().map_err(sentence)?))?
+                }
+                Long("queue") => {
+                    for value in parser.values().map_err(sentence)? {
+                        let queue = queue(&value)?;
+                        if queues.iter().any(|(num, _)| *num == queue.0) {
+                            return Err(format!("--queue {} is given twice", queue.0));
+                        }
+                        queues.push(queue);
+                    }
+                }
+                Long("osf") => once(&mut osf, "--osf", PathBuf::from(parser.value().map_err(sentence)?))?,
+                Long("sockets") => {
+                    once(&mut sockets, "--sockets", PathBuf::from(parser.value().map_err(sentence)?))?
                 }
                 Long("sysctl") => {
                     for value in parser.values().map_err(sentence)? {
@@ -184,6 +210,9 @@ impl Options {
             log,
             nflog,
             conntrack,
+            queues,
+            osf,
+            sockets,
             sysctls,
             json,
             engine: engine.unwrap_or(Engine::Interpreter),
@@ -210,6 +239,18 @@ fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
     split
         .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
         .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{}`", value.display()))
+}
+
+/// `N=SOCKET`.
+fn queue(value: &OsStr) -> Result<(u16, PathBuf), String> {
+    let wrong = || format!("--queue takes N=SOCKET, N up to 65535, not `{}`", value.display());
+    let bytes = value.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+    let num = std::str::from_utf8(&bytes[..at]).ok().and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+    match &bytes[at + 1..] {
+        [] => Err(wrong()),
+        socket => Ok((num, PathBuf::from(OsString::from_vec(socket.to_vec())))),
+    }
 }
 
 /// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
@@ -290,6 +331,9 @@ mod tests {
                 "--sysctl takes NAME=VALUE, a number, not `net.ipv4.ipfrag_time`",
             ),
             ("--sysctl a=b", "--sysctl takes NAME=VALUE, a number, not `a=b`"),
+            ("--queue 65536=s", "--queue takes N=SOCKET, N up to 65535, not `65536=s`"),
+            ("--queue 1=", "--queue takes N=SOCKET, N up to 65535, not `1=`"),
+            ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             ("--speed", "invalid option '--speed'"),
             ("-q", "invalid option '-q'"),

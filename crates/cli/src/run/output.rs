@@ -9,8 +9,9 @@ use penstock_io::{CaptureWriter, LinkType};
 use penstock_lang::print::listing::family_name;
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
+use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 
+use super::queue::Queues;
 use super::trace::Tracer;
 use crate::log::{LogFile, Nflog};
 
@@ -42,6 +43,8 @@ pub struct Output<'n> {
     log: Option<LogFile>,
     nflog: Option<Nflog>,
     tracer: Option<Tracer<'n>>,
+    /// Programs that rules give packets to.
+    pub queues: Queues,
     /// Trace lines that are still to be printed.
     lines: String,
     error: Option<String>,
@@ -68,6 +71,7 @@ impl<'n> Output<'n> {
             log: None,
             nflog: None,
             tracer: None,
+            queues: Queues::default(),
             lines: String::new(),
             error: None,
         }
@@ -194,6 +198,10 @@ impl Sink for Output<'_> {
         if let Err(e) = written {
             self.error = Some(format!("Error: log: {e}"));
         }
+    }
+
+    fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        self.queues.send(record, packet)
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
