@@ -7,11 +7,26 @@ use penstock_io::Capture;
 
 use crate::scenario::{Outcome, Scenario, devices, without_delivery};
 
-/// Runs a scenario in `directory`, which is left as it was used.
+/// Runs a scenario in `directory`, which is left as it was used: by the interpreter, and by machine code, which must do
+/// the same.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
+    let reads = scenario.write(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let interpreted = run_with(scenario, directory, &reads, "interpreter")?;
+    let compiled = run_with(scenario, directory, &reads, "jit")?;
+    if interpreted != compiled {
+        return Err(format!("machine code gives {compiled:?}\ninstead of {interpreted:?}"));
+    }
+    Ok(interpreted)
+}
+
+fn run_with(
+    scenario: &Scenario,
+    directory: &Path,
+    reads: &[String],
+    engine: &str,
+) -> Result<Outcome, String> {
     let e = |e: std::io::Error| format!("{}: {e}", directory.display());
-    let reads = scenario.write(directory).map_err(e)?;
-    let written = directory.join("out");
+    let written = directory.join(format!("out-{engine}"));
     std::fs::create_dir_all(&written).map_err(e)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
     if !scenario.sysctls.is_empty() {
@@ -20,7 +35,8 @@ pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     } else {
         command.arg("run");
     }
-    let connections = directory.join("connections");
+    command.args(["--engine", engine]);
+    let connections = directory.join(format!("connections-{engine}"));
     if scenario.tracks() {
         command.arg("--conntrack").arg(&connections);
     }

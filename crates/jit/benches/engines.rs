@@ -135,7 +135,7 @@ fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     let looked_up = interpret(&looking);
     let list = List { entries, burst: true };
     let start = Instant::now();
-    let compiled = compiled(&plain, std::slice::from_ref(&list));
+    let compiled = compiled(&looking, std::slice::from_ref(&list));
     let took = start.elapsed().as_secs_f64() * 1e3;
     let code = compiled.bind::<Outside>().expect("this host");
     let single = best(rounds, packets.len(), || {

@@ -30,6 +30,11 @@ const LEAF: usize = 3;
 const IN_LINE: u64 = 6;
 /// One that only one rule calls does up to so many.
 const IN_LINE_ONCE: u64 = 512;
+/// A chain with a lookup is left to the interpreter, which asks it, if a packet would have to pass more steps than this:
+/// asking costs as much.
+const STEPS: u64 = 128;
+/// The same for one of more operations than this, whatever its steps: code would take too long to make.
+const OPERATIONS: usize = 1 << 16;
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
 
@@ -48,6 +53,8 @@ pub(crate) struct Program<'a> {
     pub(crate) shared: BTreeMap<Shared, Function>,
     /// Those that have not.
     pub(crate) missing: Vec<Shared>,
+    /// Whether chains are left to the interpreter and their lookup.
+    looked_up: BTreeMap<ChainIndex, bool>,
 }
 
 /// Where a chain's end and its verdicts lead.
@@ -130,6 +137,7 @@ impl<'a> Program<'a> {
             tables: Tables::default(),
             shared: BTreeMap::new(),
             missing: Vec::new(),
+            looked_up: BTreeMap::new(),
         }
     }
 }
@@ -156,9 +164,48 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     fn chain(&mut self, place: Place, exits: Exits) {
         let all: Vec<u32> = rules(self.program.image, place.chain).collect();
+        if let Some(first) = all.first().filter(|_| self.is_looked_up(place.chain, &all)) {
+            return self.resume(at(place, *first), exits);
+        }
         let mark = self.frame.facts.mark();
         self.rules(place, &all, 0, &Registers::default(), exits.end, exits);
         self.frame.facts.back_to(mark);
+    }
+
+    /// Whether the interpreter runs a chain, by its lookup, sooner than code would.
+    fn is_looked_up(&mut self, chain: ChainIndex, rules: &[u32]) -> bool {
+        if let Some(known) = self.program.looked_up.get(&chain) {
+            return *known;
+        }
+        let lookup = self.program.image.chain(chain).and_then(|c| c.lookup.as_ref());
+        let has_lookup = lookup.is_some_and(|lookup| lookup.finder().is_some());
+        let many = || rules.iter().map(|rule| self.ops(*rule).len()).sum::<usize>() > OPERATIONS;
+        let is = has_lookup && (many() || self.steps(rules, 0) > STEPS);
+        self.program.looked_up.insert(chain, is);
+        is
+    }
+
+    /// How many comparisons a packet passes at most, about; counts no further than [`STEPS`] asks for.
+    fn steps(&mut self, rules: &[u32], done: usize) -> u64 {
+        let mut steps = 0;
+        let mut rest = rules;
+        while let Some((&first, others)) = rest.split_first() {
+            if steps > STEPS {
+                break;
+            }
+            let shared = self.sharing(first, others, done);
+            let searched = self.searching(rest, done, &Registers::default());
+            let (these, behind) = rest.split_at(shared.max(searched));
+            steps += if searched > shared {
+                1 + u64::from(searched.ilog2())
+            } else if shared > 1 {
+                1 + self.steps(these, done + 1)
+            } else {
+                1
+            };
+            rest = behind;
+        }
+        steps
     }
 
     fn ops(&self, rule: u32) -> &'i [Op] {

@@ -92,6 +92,8 @@ where
     I: AsRef<Image> + Any + Send + Sync,
 {
     let buffer = buffer()?;
+    // Which chains are better asked is known only then.
+    (*image).as_ref().build_lookups();
     let mut session = Session::new(options.verify)?;
     let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer, interpreted: 0 };
     let mut functions = Vec::new();

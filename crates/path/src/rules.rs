@@ -179,6 +179,7 @@ impl<S: Sink> Host for Asker<'_, '_, '_, S> {
         let Some(list) = self.list.as_mut().filter(|list| list.entry != entry) else { return };
         if let Some(Stage::Chain(chain)) = list.stages.get(entry) {
             list.entry = entry;
+            self.header_shown = false;
             self.entry = chain;
             self.context = context_of(chain, list.context, list.protocol).unwrap_or(list.context);
         }
