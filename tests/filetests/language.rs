@@ -67,6 +67,26 @@ fn load_with(text: &str, net: &Network, now: u64, runnable_only: bool) -> Result
     if outcome.ok { Ok(ruleset) } else { Err(outcome.stderr) }
 }
 
+/// As [`load`] with `nft -j`, which reads JSON.
+#[allow(dead_code)]
+pub fn load_json(text: &str, net: &Network, now: u64) -> Result<Ruleset, String> {
+    let names = Devices(net);
+    let mut ruleset = Ruleset::default();
+    let options = Options { json: true, ..Options::default() };
+    let mut session = Session::new(options, &Alone, &names);
+    let outcome = session.run(Origin::CommandLine, text.to_string(), &mut ruleset, now);
+    if outcome.ok { Ok(ruleset) } else { Err(outcome.stderr) }
+}
+
+/// `nft -j list ruleset`
+#[allow(dead_code)]
+pub fn list_json(ruleset: &mut Ruleset, net: &Network, now: u64) -> String {
+    let names = Devices(net);
+    let options = Options { json: true, ..Options::default() };
+    let mut session = Session::new(options, &Alone, &names);
+    session.run(Origin::CommandLine, "list ruleset\n".to_string(), ruleset, now).stdout
+}
+
 /// Runs a text with all that can be printed beside: debug text, echo, JSON of everything.
 #[allow(dead_code)]
 pub fn run_loudly(text: &str, net: &Network, now: u64) {

@@ -93,6 +93,13 @@ fn no_ruleset_text_panics_and_listings_are_accepted() {
 }
 
 #[test]
+fn no_json_panics_and_listings_stay() {
+    let texts = seeds::json();
+    let seeds: Vec<Vec<u8>> = texts.iter().map(|t| t.clone().into_bytes()).collect();
+    fuzz("json", targets::json, &seeds, |rng| mutate::json(rng, texts).into_bytes());
+}
+
+#[test]
 fn no_capture_panics() {
     let seeds = seeds::captures();
     fuzz("capture", targets::capture, &seeds, |rng| mutate::bytes(rng, &seeds));

@@ -33,6 +33,31 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
+/// What JSON may need where it has something else.
+const JSON: [&str; 12] = ["{", "}", "[", "]", ",", ":", "\"\"", "null", "true", "-1", "1.5", "{\"set\": []}"];
+
+/// One of the JSON texts with some of its words or marks taken out, doubled, or replaced by those of others.
+pub fn json(rng: &mut Rng, seeds: &[String]) -> String {
+    let mut parts = tokens(&seeds[rng.usize(..seeds.len())]);
+    for _ in 0..rng.usize(1..6) {
+        if parts.is_empty() {
+            break;
+        }
+        let at = rng.usize(..parts.len());
+        match rng.u8(..5) {
+            0 => _ = parts.remove(at),
+            1 => parts.insert(at, parts[at]),
+            2 => parts[at] = JSON[rng.usize(..JSON.len())],
+            3 => parts[at] = NUMBERS[rng.usize(..NUMBERS.len())],
+            _ => {
+                let other = tokens(&seeds[rng.usize(..seeds.len())]);
+                parts[at] = other[rng.usize(..other.len())];
+            }
+        }
+    }
+    parts.concat()
+}
+
 /// One of the texts with lines of others among its own, or some of its words changed, or both.
 pub fn text(rng: &mut Rng, seeds: &[String]) -> String {
     let text = match rng.u8(..3) {

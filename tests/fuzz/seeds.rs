@@ -43,6 +43,16 @@ pub fn rulesets() -> &'static [String] {
     })
 }
 
+/// The same as `nft -j list ruleset` has them.
+pub fn json() -> &'static [String] {
+    static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
+    TEXTS.get_or_init(|| {
+        let net = crate::targets::net();
+        let loaded = rulesets().iter().filter_map(|text| crate::language::load(text, &net, 0).ok());
+        loaded.map(|mut ruleset| crate::language::list_json(&mut ruleset, &net, 0)).collect()
+    })
+}
+
 /// All rules of the filetests, each test's in a table of its own, without verdicts: every packet meets all of them.
 pub fn all_rules() -> String {
     let mut all = String::new();

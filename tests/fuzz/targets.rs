@@ -100,6 +100,20 @@ pub fn ruleset(data: &[u8]) {
     let _ = Linked::new(&first.generation());
 }
 
+/// JSON as for `nft -j -f`. What is accepted is listed as text and as JSON; if that JSON is accepted, it is listed as it is.
+pub fn json(data: &[u8]) {
+    let text = String::from_utf8_lossy(bounded(data));
+    let net = net();
+    let Ok(mut ruleset) = language::load_json(&text, &net, NOW) else { return };
+    std::hint::black_box(language::list(&ruleset, &net, NOW));
+    let listing = language::list_json(&mut ruleset, &net, NOW);
+    let Ok(mut first) = language::load_json(&listing, &net, NOW) else { return };
+    let listing = language::list_json(&mut first, &net, NOW);
+    let Ok(mut second) = language::load_json(&listing, &net, NOW) else { return };
+    let relisted = language::list_json(&mut second, &net, NOW);
+    assert_eq!(listing, relisted, "JSON becomes other JSON; of:\n{text}");
+}
+
 /// A capture file. What it holds is read to its end or to where it is broken.
 pub fn capture(data: &[u8]) {
     let data = bounded(data).to_vec();

@@ -37,13 +37,17 @@ fn ours_lines(text: &str) -> Vec<String> {
 }
 
 /// Rules that nft 1.0.6 lists as something that it cannot read, or that is another rule: fields of some bits in
-/// concatenations, and in maps those of the fragment header; sets of answers whether an extension header is there, whose
+/// concatenations, and in maps those of the fragment header; names of devices in concatenations behind generated numbers; sets of answers whether an extension header is there, whose
 /// numbers become names of protocols.
 fn is_garbled(theirs: &str) -> bool {
     let shifted = theirs.contains(" >> ") || theirs.contains("\">>\"");
     let answers = ["exthdr hbh", "exthdr frag", "\"name\": \"hbh\"}", "\"name\": \"frag\"}"];
     let has_set = theirs.contains("{ ") || theirs.contains("\"set\"");
-    theirs.contains("[invalid type]") || shifted || has_set && answers.iter().any(|a| theirs.contains(a))
+    let empty = theirs.contains(". \"\"") || theirs.contains(", \"\"]");
+    theirs.contains("[invalid type]")
+        || empty
+        || shifted
+        || has_set && answers.iter().any(|a| theirs.contains(a))
 }
 
 /// nft 1.0.6 has tables, chains and objects printed by `--debug=netlink` before their names are there.
@@ -58,6 +62,8 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
         .lines()
         .map(|line| {
             let line = line.trim_end();
+            // Which of the two is told where both are true.
+            let line = &*line.replace("rule: Too many links", "rule: Operation not supported");
             // A table's handle counts all tables that the namespace ever had.
             if line.trim_start().starts_with("table ") {
                 return without(line, "# handle ", |c| c.is_ascii_digit());

@@ -17,6 +17,8 @@ pub enum Side {
     Nft,
     /// `penstock nft --state` with this file.
     Penstock(PathBuf),
+    /// `penstock nft --offline`.
+    Offline,
 }
 
 impl Side {
@@ -24,6 +26,11 @@ impl Side {
     pub fn run(&self, arguments: &[&str]) -> Said {
         let mut command = match self {
             Side::Nft => Command::new("nft"),
+            Side::Offline => {
+                let mut c = Command::new(env!("CARGO_BIN_EXE_penstock"));
+                c.args(["nft", "--offline"]);
+                c
+            }
             Side::Penstock(state) => {
                 let mut c = Command::new(env!("CARGO_BIN_EXE_penstock"));
                 c.arg("nft").arg("--state").arg(state);
@@ -43,6 +50,7 @@ impl Side {
     pub fn clear(&self) {
         match self {
             Side::Nft => drop(self.run(&["flush", "ruleset"])),
+            Side::Offline => {}
             Side::Penstock(state) => drop(std::fs::remove_file(state)),
         }
     }

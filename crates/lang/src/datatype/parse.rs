@@ -75,11 +75,11 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
         DataType::Classid => parse_classid(text)?,
         DataType::Uid => match names.user_id(text) {
             Some(id) => id.into(),
-            None => number(text).ok_or("User does not exist")?,
+            None => account(text, "User does not exist")?,
         },
         DataType::Gid => match names.group_id(text) {
             Some(id) => id.into(),
-            None => number(text).ok_or("Group does not exist")?,
+            None => account(text, "Group does not exist")?,
         },
         DataType::Cgroupv2 => names.cgroup_id(text).map_err(|e| format!("cgroupv2 path fails: {e}"))?.into(),
         DataType::NfProto
@@ -185,6 +185,15 @@ fn inet_aton(text: &str) -> Option<u32> {
 }
 
 const WRONG_FAMILY: &str = "Could not resolve hostname: Address family for hostname not supported";
+/// The number of a user or group.
+fn account(text: &str, unknown: &str) -> Result<u128, String> {
+    match number(text) {
+        Some(id) if id > u128::from(u32::MAX) => Err("Value too large".into()),
+        Some(id) => Ok(id),
+        None => Err(unknown.into()),
+    }
+}
+
 const NO_HOST: &str = "Could not resolve hostname: Name or service not known";
 const MANY_ADDRESSES: &str = "Hostname resolves to multiple addresses";
 

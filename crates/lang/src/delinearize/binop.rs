@@ -181,7 +181,7 @@ pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
 }
 
 /// Answers in concatenations, of sets and maps, are numbers.
-pub(super) fn number_presence(left: &Expr, right: &mut Expr) {
+fn number_presence(left: &Expr, right: &mut Expr) {
     if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
         for (i, part) in parts.iter().enumerate().filter(|(_, p)| is_presence(p)) {
             let number = Expr { dtype: Type::Base(DataType::Integer), ..part.clone() };
@@ -201,6 +201,9 @@ pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
     let ordering = matches!(op, RelOp::Lt | RelOp::Lte | RelOp::Gt | RelOp::Gte);
     if ordering && matches!(left.dtype, Type::Base(DataType::CtState | DataType::CtStatus)) {
         number(right);
+    }
+    if ordering && left.dtype == Type::Base(DataType::ArpHrd) && matches!(left.kind, ExprKind::Meta { .. }) {
+        right.dtype = Type::Base(DataType::Integer);
     }
     fn number(flags: &mut Expr) {
         flags.dtype = Type::Base(DataType::Bitmask);

@@ -148,7 +148,12 @@ impl Dependencies {
             ExthdrOp::TcpOpt | ExthdrOp::Sctp | ExthdrOp::Dccp => Layer::Transport,
             ExthdrOp::Ipv6 | ExthdrOp::Ipv4Opt => Layer::Network,
         };
-        if self.exists(layer) {
+        // The type of an ICMP message says more than that there is one.
+        let icmp = matches!(
+            self.get(layer, stmts),
+            Some((Expr { kind: ExprKind::Payload(payload), .. }, _)) if payload.proto.is_some_and(crate::proto::Proto::is_icmp)
+        );
+        if self.exists(layer) && !icmp {
             self.release(layer, stmts);
         }
     }

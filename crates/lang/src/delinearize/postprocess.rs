@@ -431,7 +431,9 @@ impl Walk {
                         binop::shift_down(mappings, shift, key.len);
                         walk.kill_for(key);
                     }
-                    binop::number_presence(key, mappings);
+                    if let ExprKind::Concat(_) = key.kind {
+                        binop::retype_raw(key, mappings);
+                    }
                 });
             }
             ExprKind::Range { left, right } => {

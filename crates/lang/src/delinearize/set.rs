@@ -18,8 +18,8 @@ impl<'a> Delinearizer<'a> {
     /// Type of a set's keys.
     pub fn key_type(&self, set: &Set) -> Option<KeyType> {
         let mut ty = SetUserData::decode(&set.userdata).key_type(set.key_type, &set.description)?;
-        // Keys are numbers to nft; only a match of raw bits against them lists them as hexadecimal.
-        if ty.fields.iter().any(|f| f.dtype == DataType::RawInteger) {
+        // Keys of anonymous sets are numbers to nft; only a match of raw bits against them lists them as hexadecimal.
+        if set.anonymous && ty.fields.iter().any(|f| f.dtype == DataType::RawInteger) {
             let plain = |d: DataType| if d == DataType::RawInteger { DataType::Integer } else { d };
             ty.fields = ty.fields.iter().map(|f| Field { dtype: plain(f.dtype), ..f.clone() }).collect();
             ty.dtype = match ty.dtype {

@@ -521,7 +521,10 @@ impl Eval<'_, '_> {
 
     /// What is listed, reset or flushed must be there.
     /// A rule can be put beside those that were there when the run began.
-    fn check_position(&self, target: &Target) -> Result {
+    fn check_position(&mut self, target: &Target) -> Result {
+        if target.position.is_some() || target.index.is_some() {
+            self.check_target(ObjKind::Chain, target)?;
+        }
         let (Some(position), Some(table), Some(chain)) = (&target.position, &target.table, &target.chain)
         else {
             return Ok(());

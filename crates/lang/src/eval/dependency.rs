@@ -308,7 +308,7 @@ impl Eval<'_, '_> {
                 // nft puts these before everything that the rule says.
                 let before = std::mem::take(&mut self.inserted);
                 self.insert_protocol(lower, needed, loc)?;
-                self.to_head();
+                self.insert_at_head();
                 self.inserted = before;
                 Ok(())
             }
@@ -391,6 +391,9 @@ impl Eval<'_, '_> {
         let (base, start) = self.protocols.start;
         match key {
             MetaKey::IifType => {
+                if self.family == Family::Bridge {
+                    return;
+                }
                 if base != PayloadBase::Link && self.protocols.depth(PayloadBase::Link) < 1 {
                     return;
                 }

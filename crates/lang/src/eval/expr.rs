@@ -453,7 +453,7 @@ impl Eval<'_, '_> {
                 }
                 _ => dtype,
             };
-            if part.len == 0 || variable == DataType::String {
+            if part.len == 0 || matches!(variable, DataType::String | DataType::Invalid) {
                 return conflict(
                     part.loc,
                     loc,

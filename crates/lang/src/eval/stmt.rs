@@ -465,7 +465,7 @@ impl Eval<'_, '_> {
                     None => {
                         // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
                         self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
-                        self.to_head();
+                        self.insert_at_head();
                     }
                 }
                 Ok(())
@@ -493,7 +493,7 @@ impl Eval<'_, '_> {
                     (_, Some(_)) => Ok(()),
                     (_, None) => {
                         self.payload_dependency(wanted, PayloadBase::Network, loc)?;
-                        self.to_head();
+                        self.insert_at_head();
                         Ok(())
                     }
                 }
@@ -511,7 +511,7 @@ impl Eval<'_, '_> {
     }
 
     /// What was inserted for the statement goes before everything that the rule says.
-    pub(crate) fn to_head(&mut self) {
+    pub(crate) fn insert_at_head(&mut self) {
         let later = std::mem::take(&mut self.at_head);
         self.at_head = std::mem::take(&mut self.inserted);
         self.at_head.extend(later);

@@ -159,7 +159,13 @@ impl Parser<'_> {
             _ => return self.unexpected(&[]),
         };
         self.take();
-        Ok(Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start)))
+        let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
+        // The word behind a key is still read among those of `ct`.
+        if matches!(self.word(), "state" | "status" | "helper" | "zone" | "event" | "label" | "expiration") {
+            self.keywords = super::words::keywords_behind("ct");
+            return self.unexpected(&[]);
+        }
+        Ok(expr)
     }
 
     /// What stands behind `rt`.
@@ -178,7 +184,7 @@ impl Parser<'_> {
             "nexthop" => RtKey::Nexthop4,
             "mtu" => RtKey::TcpMss,
             "ipsec" => RtKey::Xfrm,
-            _ => return self.unexpected(&["classid", "nexthop", "mtu", "ipsec"]),
+            _ => return self.unexpected(&["mtu", "classid", "nexthop", "ipsec"]),
         };
         self.take();
         let mut expr = Expr::new(ExprKind::Rt { key }, self.since(start));

@@ -69,6 +69,10 @@ impl Parser<'_> {
         let start = self.here();
         self.keywords = super::words::keywords_behind(self.word());
         let kind = self.stmt_kind(start)?;
+        if let StmtKind::Limit(_) = kind {
+            // Nothing more is read to know that it ends.
+            self.keywords = &[];
+        }
         Ok(Stmt { kind, loc: self.since(start) })
     }
 

@@ -357,7 +357,11 @@ fn precedence(op: BinOp) -> u8 {
 /// Whether equality would be read as something else (a flag test) without its operator.
 fn must_write_equals(left: &Expr, right: &Expr) -> bool {
     match right.kind {
-        ExprKind::Range { .. } => false,
+        // A range of raw bits has it, one of a field has not.
+        ExprKind::Range { .. } => matches!(
+            &left.kind,
+            ExprKind::Binop { left, .. } if matches!(&left.kind, ExprKind::Payload(p) if p.field.is_none())
+        ),
         ExprKind::Value(_) if right.dtype.base().is_bitmask() => true,
         _ => matches!(left.kind, ExprKind::Binop { .. }),
     }
