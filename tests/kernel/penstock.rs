@@ -29,12 +29,16 @@ fn run_with(
     let written = directory.join(format!("out-{engine}"));
     std::fs::create_dir_all(&written).map_err(e)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
-    if !scenario.sysctls.is_empty() {
-        let settings = scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}"));
-        command.args(["run", "--sysctl"]).args(settings);
-    } else {
-        command.arg("run");
-    }
+    // As the kernel's router has them.
+    let unlimited = [
+        "net.ipv4.icmp_ratelimit=0",
+        "net.ipv4.icmp_ratemask=0",
+        "net.ipv4.icmp_msgs_per_sec=1000000",
+        "net.ipv4.icmp_msgs_burst=1000000",
+        "net.ipv6.icmp.ratelimit=0",
+    ];
+    command.args(["run", "--sysctl"]).args(unlimited);
+    command.args(scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
     command.args(["--engine", engine]);
     let connections = directory.join(format!("connections-{engine}"));
     if scenario.tracks() {

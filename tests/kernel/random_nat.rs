@@ -11,7 +11,7 @@ use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, WAN};
 use crate::scenario::Scenario;
 
 /// More neighbours, and more addresses for the router.
-fn net() -> String {
+pub fn net() -> String {
     let mut net = NET.to_owned();
     for n in 11..14 {
         net += &format!("neigh add 2001:db8:1::{n} lladdr 02:00:00:00:01:{n} dev lan nud permanent\n");
@@ -46,7 +46,7 @@ pub fn scenario(seed: u64) -> Scenario {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+pub enum Side {
     Lan,
     Wan,
     Dmz,
@@ -54,7 +54,7 @@ enum Side {
 }
 
 impl Side {
-    fn device(self) -> &'static str {
+    pub fn device(self) -> &'static str {
         match self {
             Side::Lan => "lan",
             Side::Wan => "wan",
@@ -63,7 +63,7 @@ impl Side {
         }
     }
 
-    fn macs(self) -> (Mac, Mac) {
+    pub fn macs(self) -> (Mac, Mac) {
         match self {
             Side::Lan => (LAN, CLIENT),
             Side::Wan | Side::Host => (WAN, GATEWAY),
@@ -71,7 +71,7 @@ impl Side {
         }
     }
 
-    fn addresses(self, six: bool) -> &'static [&'static str] {
+    pub fn addresses(self, six: bool) -> &'static [&'static str] {
         match (self, six) {
             (Side::Lan, false) => &["198.18.0.10", "198.18.0.11", "198.18.0.12"],
             (Side::Wan, false) => &["198.19.0.2", "198.19.0.3", "198.19.77.7"],

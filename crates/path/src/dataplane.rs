@@ -10,6 +10,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
 use penstock_wire::{ethernet, vlan};
 
+use crate::ahead::Ahead;
 use crate::code::{Codes, Engine};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
@@ -139,10 +140,21 @@ impl Dataplane {
     /// Takes a burst of frames from devices and does all that follows from each before the next.
     pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
         self.burst(sink, |worker, packet| {
+            let frames = frames.into_iter();
+            if worker.hooks.tracks() && frames.size_hint().0 > Ahead::STEP {
+                let mut ahead = Ahead::default();
+                for frame in frames {
+                    if let Some(frame) = ahead.push(frame, worker.state) {
+                        worker.frame(&frame, packet);
+                    }
+                }
+                while let Some(frame) = ahead.pop() {
+                    worker.frame(&frame, packet);
+                }
+                return;
+            }
             for frame in frames {
-                worker.pass_time(frame.time);
-                worker.receive(&frame, packet);
-                worker.drain();
+                worker.frame(&frame, packet);
             }
         });
     }
@@ -233,6 +245,14 @@ impl Dataplane {
 }
 
 impl<S: Sink> Worker<'_, S> {
+    /// One frame, and all that follows from it.
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
+        self.pass_time(frame.time);
+        self.receive(frame, packet);
+        self.drain();
+    }
+
     /// Receives what the loopback device gave back meanwhile.
     fn drain(&mut self) {
         /// Packets of a host that answer each other end here.

@@ -97,6 +97,7 @@ const EGRESS: u32 = 16;
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
+    tracks: bool,
     lists: [HookList; LISTS],
     /// Chains of type nat, which the NAT stage of a hook walks for packets whose connection is not translated yet.
     nat: [Vec<Entry>; LISTS],
@@ -284,7 +285,13 @@ impl Hooks {
             lists.into_iter().map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code)).collect()
         };
         let (ingress, egress) = (per_device(registry.ingress, true), per_device(registry.egress, false));
-        Hooks { used, lists, nat: registry.nat.map(chains), ingress, egress, code }
+        let tracks = needs.conntrack.any();
+        Hooks { used, tracks, lists, nat: registry.nat.map(chains), ingress, egress, code }
+    }
+
+    /// Whether received packets get connections.
+    pub(crate) fn tracks(&self) -> bool {
+        self.tracks
     }
 
     /// What packets pass at an IP or ARP hook.

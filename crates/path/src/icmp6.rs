@@ -41,7 +41,9 @@ impl<S: Sink> Worker<'_, S> {
         let (iif, time) = (packet.meta.iif, packet.meta.time);
         let group = destination >> 120 == 0xff;
         let mut saddr = None;
-        if self.net.own6(destination, Some(iif)) || self.net.anycast6(destination, Some(iif)) {
+        // Addresses that are not bound to a link are the host's whichever device has them (ipv6_chk_addr()).
+        let bound = ip6::is_link_local(destination) || destination == 1;
+        if self.net.own6(destination, bound.then_some(iif)) || self.net.anycast6(destination, Some(iif)) {
             saddr = Some(destination);
         }
         if group || packet.meta.packet_type != PacketType::Host {

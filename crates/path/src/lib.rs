@@ -60,6 +60,7 @@
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
+mod ahead;
 mod code;
 mod connections;
 mod copies;
