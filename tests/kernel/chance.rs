@@ -80,6 +80,25 @@ impl<'a> Names<'a> {
     }
 }
 
+impl Names<'_> {
+    /// Puts names into a line of `conntrack -L`, once frames have theirs.
+    pub fn name_connection(&self, line: &str) -> String {
+        let words = line.split(' ').map(|word| {
+            let Some((key @ ("sport" | "dport" | "id"), value)) = word.split_once('=') else {
+                return word.to_owned();
+            };
+            match value.parse() {
+                // No frame shows it.
+                Ok(port) if self.ports.is_chance(port) => {
+                    format!("{key}={}", self.names.get(&port).copied().unwrap_or(u16::MAX))
+                }
+                _ => word.to_owned(),
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
 fn word(b: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([b[at], b[at + 1]])
 }

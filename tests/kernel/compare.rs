@@ -76,6 +76,8 @@ fn without_time(line: &str) -> String {
     if words.len() > 2 && words[2].bytes().all(|b| b.is_ascii_digit()) {
         words.remove(2);
     }
+    // How many hold on to it is the kernel's own affair.
+    words.retain(|w| !w.starts_with("use="));
     words.join(" ")
 }
 
@@ -88,6 +90,9 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
     }
     for packet in &mut outcome.delivered {
         names.name(packet, 0);
+    }
+    for line in outcome.connections.iter_mut().flatten() {
+        *line = names.name_connection(line);
     }
     outcome
 }

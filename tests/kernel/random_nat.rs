@@ -462,7 +462,7 @@ impl Generator {
                     f
                 };
                 let f = self.upper(f, &flow, flow.sport, flow.dport, false);
-                (flow.from.device().into(), self.damaged(f))
+                (flow.from.device().into(), self.damaged(f, &flow))
             }
             // And back.
             4..=6 => {
@@ -472,7 +472,7 @@ impl Generator {
                 }
                 let f = self.layer(begin(side), flow.six, server, client);
                 let f = self.upper(f, &flow, dport, sport, true);
-                (side.device().into(), self.damaged(f))
+                (side.device().into(), self.damaged(f, &flow))
             }
             // Something is wrong on the way, or at the far end.
             _ => {
@@ -503,9 +503,10 @@ impl Generator {
     }
 
     /// Now and then a byte of the transport part is wrong.
-    fn damaged(&mut self, f: Frame) -> Vec<u8> {
+    fn damaged(&mut self, f: Frame, flow: &Flow) -> Vec<u8> {
         let mut bytes = f.bytes();
-        if self.one_in(25) {
+        // Others may end with their addresses.
+        if flow.kind != Kind::Other && self.one_in(25) {
             let at = bytes.len() - 1 - self.rng.usize(..bytes.len().min(8));
             bytes[at] ^= 1 << self.rng.u8(..8);
         }

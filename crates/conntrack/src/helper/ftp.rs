@@ -177,7 +177,11 @@ impl Found {
             }
             (Form::PortOnly, _) => format!("|||{port}|"),
             (_, IpAddr::V4(a)) => format!("|1|{a}|{port}|"),
-            (_, IpAddr::V6(a)) => format!("|2|{a}|{port}|"),
+            // All eight groups in full (%pI6 in nf_nat_ftp.c).
+            (_, IpAddr::V6(a)) => {
+                let groups = a.segments().map(|g| format!("{g:04x}")).join(":");
+                format!("|2|{groups}|{port}|")
+            }
         }
     }
 }
