@@ -394,6 +394,7 @@ impl Conntrack {
         if self.store[n].extra != NONE {
             self.remove_expectations_of(n);
             self.detach_all(n);
+            self.leave_master(n);
             self.forget_helper(n);
         }
         self.count -= 1;

@@ -197,7 +197,7 @@ impl Conntrack {
         }
         for (reference, master) in masters {
             if let (Some(n), Some(master)) = (self.resolve_ref(reference), numbers.get(&master)) {
-                self.extra_mut(n).master = Some(*master);
+                self.set_master(n, *master);
             }
         }
         Ok(loaded)

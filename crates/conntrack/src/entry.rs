@@ -140,6 +140,8 @@ pub(crate) struct Extra {
     /// Device through which the source was masqueraded, 0 for none.
     pub masquerade: u32,
     pub master: Option<Ref>,
+    /// How many connections that are there it is the master of.
+    pub children: u32,
     /// Number of the timeout policy, 0 for none.
     pub policy: u16,
     pub helper: Option<Helping>,

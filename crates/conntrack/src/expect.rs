@@ -329,8 +329,8 @@ impl Conntrack {
             self.unexpect(id);
         }
         let (mark, secmark) = (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
+        self.set_master(n, expectation.master);
         let extra = self.extra_mut(n);
-        extra.master = Some(expectation.master);
         extra.secmark = secmark;
         extra.follow = expectation.follow;
         let e = &mut self.store[n];
@@ -341,6 +341,23 @@ impl Conntrack {
         }
         self.statistics.expect_new += 1;
         true
+    }
+
+    /// Makes a connection the child of another.
+    pub(crate) fn set_master(&mut self, n: u32, master: Ref) {
+        self.extra_mut(n).master = Some(master);
+        if let Some(master) = self.resolve_ref(master) {
+            self.extra_mut(master).children += 1;
+        }
+    }
+
+    /// Takes a connection that ends from its master.
+    pub(crate) fn leave_master(&mut self, n: u32) {
+        if let Some(master) = self.extra(n).and_then(|x| x.master)
+            && let Some(master) = self.resolve_ref(master)
+        {
+            self.extra_mut(master).children -= 1;
+        }
     }
 
     pub(crate) fn remove_expectations_of(&mut self, n: u32) {

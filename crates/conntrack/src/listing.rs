@@ -172,7 +172,8 @@ impl fmt::Display for Line<'_> {
             write!(f, "delta-time={} ", c.now().saturating_sub(start) / SECOND)?;
         }
         if self.style.event.is_none() {
-            write!(f, "use={}", if proc { 2 } else { 1 })?;
+            let references = if proc { 2 } else { 1 };
+            write!(f, "use={}", references + c.children())?;
         }
         if !proc && self.style.id {
             write!(f, " id={}", c.id())?;

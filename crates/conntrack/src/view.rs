@@ -91,6 +91,11 @@ impl<'a> Connection<'a> {
         self.table.connection_ref(master)
     }
 
+    /// How many connections that it expected are there.
+    pub fn children(&self) -> u32 {
+        self.table.extra(self.n).map_or(0, |x| x.children)
+    }
+
     /// How it is translated, if another connection expected it and that one is translated.
     pub fn follow(&self) -> Option<Follow> {
         self.table.extra(self.n)?.follow

@@ -35,6 +35,23 @@ for line in sys.stdin:
 
 const RULES: &str = "
 table inet t {
+    ct helper ftp { type \"ftp\" protocol tcp; }
+    ct helper tftp { type \"tftp\" protocol udp; }
+    ct helper irc { type \"irc\" protocol tcp; l3proto ip; }
+    ct helper amanda { type \"amanda\" protocol udp; }
+    ct helper sane { type \"sane\" protocol tcp; }
+    ct helper pptp { type \"pptp\" protocol tcp; l3proto ip; }
+    ct helper sip { type \"sip\" protocol udp; }
+    chain prerouting {
+        type filter hook prerouting priority -150
+        tcp dport 21 ct helper set \"ftp\"
+        udp dport 69 ct helper set \"tftp\"
+        tcp dport 6667 ct helper set \"irc\"
+        udp dport 10080 ct helper set \"amanda\"
+        tcp dport 6566 ct helper set \"sane\"
+        tcp dport 1723 ct helper set \"pptp\"
+        udp dport 5060 ct helper set \"sip\"
+    }
     chain forward {
         type filter hook forward priority 0
         ct state invalid ip dscp set 1

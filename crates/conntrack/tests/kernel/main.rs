@@ -2,11 +2,12 @@
 //! what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`, `nft`, `conntrack` and `python3`;
 //! is left out with a word about it otherwise.
 
+mod helpers;
 mod lab;
 mod tcp;
 
 use lab::{A, A6, B, B6, Lab};
-use penstock_conntrack::{Conntrack, Hook, Settings, Style, Verdict};
+use penstock_conntrack::{Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict};
 use penstock_packet::Packet;
 use penstock_wire::build::*;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,6 +38,17 @@ impl Ours {
             64 => "untracked",
             _ => "?",
         };
+        if let Some(n) = self.table.resolve(&p.meta.ct) {
+            // As the lab's rules do it.
+            let to = *self.table.connection_at(n).unwrap().tuple(Direction::Original);
+            if let Some(at) = HELPERS.iter().position(|h| h.port == to.dst_id && h.protocol == to.protocol) {
+                self.table.set_helper(n, at as u16 + 1);
+            }
+        }
+        if self.table.help(&mut p, Surroundings::default(), |_, _, _, _, _, _| false) == Verdict::Drop {
+            self.table.release(&mut p.meta.ct);
+            return "lost";
+        }
         assert_eq!(self.table.confirm(&mut p), Verdict::Accept);
         state
     }
