@@ -17,6 +17,7 @@ fn main() {
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
     for (name, flows, tcp, v6) in [
+        ("udp 100 established", 100, false, false),
         ("udp 10k established", 10_000, false, false),
         ("udp 10k established, IPv6", 10_000, false, true),
         ("tcp 10k established", 10_000, true, false),

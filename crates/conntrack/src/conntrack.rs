@@ -250,6 +250,12 @@ impl Conntrack {
         self.count
     }
 
+    /// Connections that wait for their confirmation: while there are any, a packet of the same flow would begin another, and
+    /// the two become one only when they are confirmed.
+    pub fn unconfirmed(&self) -> u32 {
+        self.store.waiting_len(Waiting::Unconfirmed)
+    }
+
     /// Connections whose original direction is in `zone`.
     pub fn count_in_zone(&self, zone: u16) -> u32 {
         match (self.zones.get(usize::from(zone)), zone) {

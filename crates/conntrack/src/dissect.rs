@@ -43,7 +43,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// The tuple of a packet in `zone`. `key` gives the GRE source key that belongs to a tuple with a destination key.
 /// `None` if the header is cut or of a kind that is not tracked.
-#[inline]
+#[inline(always)]
 pub(crate) fn tuple(
     network: &[u8],
     at: &Layers,
@@ -52,8 +52,10 @@ pub(crate) fn tuple(
 ) -> Option<Tuple> {
     let mut t = Tuple { l3: at.l3, protocol: at.protocol, zone, ..Tuple::ZERO };
     if at.l3 == IPV4 {
-        t.src[..4].copy_from_slice(network.get(12..16)?);
-        t.dst[..4].copy_from_slice(network.get(16..20)?);
+        // Whole words are written, since whole words are read soon after.
+        let [a, b, c, d, e, f, g, h] = *network.get(12..20)?.first_chunk()?;
+        t.src = u128::from(u32::from_le_bytes([a, b, c, d])).to_le_bytes();
+        t.dst = u128::from(u32::from_le_bytes([e, f, g, h])).to_le_bytes();
     } else {
         t.src = *network.get(8..24)?.first_chunk()?;
         t.dst = *network.get(24..40)?.first_chunk()?;

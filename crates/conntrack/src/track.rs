@@ -91,7 +91,7 @@ impl Conntrack {
     }
 
     /// The tuple of a packet in a zone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tuple_at(&self, network: &[u8], at: &Layers, zone: u16) -> Option<Tuple> {
         dissect::tuple(network, at, zone, |t| self.keymap.source_key(t))
     }
