@@ -38,8 +38,12 @@ pub struct Linked {
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
     /// Long chains with their lookups, for the next generation: by family, table and name.
-    lookups: HashMap<(Family, Arc<str>, Arc<str>), (Arc<Chain>, Arc<ChainLookup>)>,
+    lookups: HashMap<ChainName, ChainAndLookup>,
 }
+
+/// Family, table and name.
+type ChainName = (Family, Arc<str>, Arc<str>);
+type ChainAndLookup = (Arc<Chain>, Arc<ChainLookup>);
 
 type SetAndLinked = (Arc<Set>, LinkedSet);
 
@@ -205,7 +209,7 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
 }
 
 /// The lookup of a chain, after the one that it had in the generation before.
-fn lookup_after(before: Option<&(Arc<Chain>, Arc<ChainLookup>)>, chain: &Arc<Chain>) -> Arc<ChainLookup> {
+fn lookup_after(before: Option<&ChainAndLookup>, chain: &Arc<Chain>) -> Arc<ChainLookup> {
     match before {
         None => Arc::default(),
         Some((old, lookup)) if Arc::ptr_eq(old, chain) => lookup.clone(),

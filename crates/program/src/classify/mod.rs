@@ -22,7 +22,7 @@ use penstock_packet::Packet;
 use penstock_wire::ethernet;
 
 use crate::Env;
-use crate::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::expr::{MetaKey, NFPROTO_IPV4, NFPROTO_IPV6};
 use crate::image::{LinkedRule, Op};
 use crate::interp::engine::Registers;
 use crate::interp::{load_ct_mark, load_ct_state, load_meta};
@@ -128,6 +128,13 @@ impl Lookup {
                 Source::Transport => transport.and_then(|bytes| bytes.get(usize::from(field.at)..)),
                 Source::Link if packet.has_link() => packet.frame().get(usize::from(field.at)..),
                 Source::Link => None,
+                Source::Beside(what) if usize::from(field.len) == what.width() && is_quick(what) => {
+                    match quick(what, packet, env) {
+                        Some(value) => self.classifier.place_word(&mut location, dimension, value),
+                        None => whole = false,
+                    }
+                    continue;
+                }
                 Source::Beside(what) => {
                     let mut registers = Registers::new();
                     if load(what, &mut registers, packet, env) {
@@ -187,6 +194,29 @@ fn versions<E: Env>(packet: &Packet, env: &E) -> [bool; 2] {
 /// The transport header as the shortest loads see it, which look into later fragments, too.
 fn transport(packet: &Packet) -> Option<&[u8]> {
     packet.transport_bytes_for_load(1, 0)
+}
+
+/// Whether [`quick`] knows it.
+#[inline]
+fn is_quick(what: Beside) -> bool {
+    use MetaKey::{Iif, L4Proto, Mark, NfProto, Oif, Protocol};
+    matches!(what, Beside::CtState | Beside::Meta(L4Proto | NfProto | Protocol | Mark | Iif | Oif))
+}
+
+/// What rules ask for most, without a detour over registers: the number that [`load`] would load.
+#[inline]
+fn quick<E: Env>(what: Beside, packet: &Packet, env: &E) -> Option<u32> {
+    let meta = &packet.meta;
+    Some(match what {
+        Beside::Meta(MetaKey::L4Proto) => packet.transport()?.protocol.into(),
+        Beside::Meta(MetaKey::NfProto) => env.context().nfproto.into(),
+        Beside::Meta(MetaKey::Protocol) => meta.protocol.into(),
+        Beside::Meta(MetaKey::Mark) => meta.mark,
+        Beside::Meta(MetaKey::Iif) => meta.iif,
+        Beside::Meta(MetaKey::Oif) => meta.oif,
+        Beside::CtState => meta.ct.state(),
+        Beside::Meta(_) | Beside::CtMark => return None,
+    })
 }
 
 /// Loads into the first register; whether there is something to load.
