@@ -328,6 +328,10 @@ impl Conntrack {
         if expectation.flags & expect_flag::PERMANENT == 0 {
             self.unexpect(id);
         }
+        if expectation.tuple.protocol == penstock_wire::protocol::GRE {
+            // Data of a PPTP call was expected from either side, and answers find this connection (`pptp_expectfn()`).
+            self.unexpect_of(master, |e| e.tuple.protocol == penstock_wire::protocol::GRE);
+        }
         let (mark, secmark) = (self.store[master].mark, self.extra(master).map_or(0, |x| x.secmark));
         self.set_master(n, expectation.master);
         let extra = self.extra_mut(n);

@@ -60,7 +60,7 @@ pub use events::{EventKind, EventLine, Observer, event};
 pub use expect::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
 pub use filter::Filter;
 pub use helper::{Class, HELPERS, Helper, Replace, Surroundings, helper_number};
-pub use listing::{Line, Style};
+pub use listing::{ExpectationLine, Line, Style};
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use template::{PolicyError, Template};

@@ -1,7 +1,9 @@
 //! Connections as text: a line of `conntrack -L` and of `/proc/net/nf_conntrack`.
 
+use crate::conntrack::Conntrack;
 use crate::entry::Proto;
 use crate::events::EventKind;
+use crate::expect::{Expectation, expect_flag};
 use crate::settings::SECOND;
 use crate::tuple::IPV4;
 use crate::view::Connection;
@@ -59,6 +61,11 @@ fn write_tuple(f: &mut impl Write, t: &Tuple, proc: bool) -> fmt::Result {
     write!(f, " dst=")?;
     write_address(f, t, false, proc)?;
     write!(f, " ")?;
+    write_ids(f, t)
+}
+
+/// Identifiers of a direction, each followed by a space.
+fn write_ids(f: &mut impl Write, t: &Tuple) -> fmt::Result {
     match t.protocol {
         protocol::TCP | protocol::UDP | protocol::UDPLITE | protocol::SCTP | protocol::DCCP => {
             write!(f, "sport={} dport={} ", t.src_id, t.dst_id)
@@ -189,5 +196,58 @@ impl fmt::Display for Line<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The line of an expectation as `conntrack -L expect` has it.
+pub struct ExpectationLine<'a> {
+    expectation: &'a Expectation,
+    left: u64,
+    master: Option<Connection<'a>>,
+}
+
+impl Conntrack {
+    /// The lines of all expectations.
+    pub fn expectation_lines(&self) -> impl Iterator<Item = ExpectationLine<'_>> {
+        self.expectations().map(|(expectation, left)| ExpectationLine {
+            expectation,
+            left,
+            master: self.connection_ref(expectation.master),
+        })
+    }
+}
+
+impl fmt::Display for ExpectationLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = self.expectation;
+        write!(f, "{} proto={} ", self.left / SECOND, e.tuple.protocol)?;
+        write_tuple(f, &e.tuple, false)?;
+        let src_id = if e.source_port { 0xffff } else { 0 };
+        let mask = Tuple { src: e.source_mask, dst: [0xff; 16], src_id, dst_id: 0xffff, ..e.tuple };
+        write!(f, "mask-src={} mask-dst={} ", mask.source(), mask.destination())?;
+        write_ids(f, &mask)?;
+        if let Some(master) = self.master {
+            let t = master.tuple(Direction::Original);
+            write!(f, "master-src={} master-dst={} ", t.source(), t.destination())?;
+            write_ids(f, t)?;
+            if t.zone != 0 {
+                write!(f, "zone={} ", t.zone)?;
+            }
+        }
+        let names = [
+            (expect_flag::PERMANENT, "PERMANENT"),
+            (expect_flag::INACTIVE, "INACTIVE"),
+            (expect_flag::USERSPACE, "USERSPACE"),
+        ];
+        let flags: Vec<&str> =
+            names.into_iter().filter(|(bit, _)| e.flags & bit != 0).map(|(_, n)| n).collect();
+        if !flags.is_empty() {
+            write!(f, "{} ", flags.join(","))?;
+        }
+        write!(f, "class={}", e.class)?;
+        match self.master.and_then(|m| m.helper()) {
+            Some(helper) => write!(f, " helper={helper}"),
+            None => Ok(()),
+        }
     }
 }

@@ -228,7 +228,6 @@ impl Conntrack {
             let basis = m.expect(transport, Some(m.back().src), m.back().dst, host.port);
             let expectation = Expectation {
                 flags: expect_flag::PERMANENT | expect_flag::INACTIVE,
-                timeout: TIMEOUT,
                 helper: super::helper_number("sip", transport).unwrap_or(0),
                 ..basis
             };

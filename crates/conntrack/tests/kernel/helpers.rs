@@ -1,7 +1,7 @@
 //! Helpers: which connections they let be related, and which packets they drop.
 
 use crate::lab::{A, A6, B, B6};
-use crate::{Step, compare, lab};
+use crate::{Step, compare_all, lab};
 use penstock_conntrack::Settings;
 use penstock_wire::build::*;
 
@@ -249,7 +249,7 @@ fn related_connections() {
     ];
     let failed: Vec<String> = scenarios
         .iter()
-        .filter_map(|(name, steps)| compare(&mut lab, name, &Settings::default(), steps).err())
+        .filter_map(|(name, steps)| compare_all(&mut lab, name, &Settings::default(), steps, true).err())
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -219,6 +219,15 @@ impl Lab {
         lines
     }
 
+    /// `conntrack -L expect`, sorted.
+    pub fn list_expected(&self) -> Vec<String> {
+        let text =
+            self.conntrack("-L expect -f ipv4").unwrap() + &self.conntrack("-L expect -f ipv6").unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
     /// Runs `conntrack` with arguments.
     pub fn conntrack(&self, args: &str) -> Result<String, String> {
         let mut all = vec!["netns", "exec", &self.router, "conntrack"];

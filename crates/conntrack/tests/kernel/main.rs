@@ -65,7 +65,7 @@ impl Ours {
 /// Splits a line into its timeout and the rest.
 fn timeout_of(line: &str) -> (i64, String) {
     let mut words: Vec<&str> = line.split_whitespace().collect();
-    let timeout = words.remove(2).parse().unwrap_or(-1);
+    let timeout = words.remove(if words[1].starts_with("proto=") { 0 } else { 2 }).parse().unwrap_or(-1);
     (timeout, words.join(" "))
 }
 
@@ -81,6 +81,17 @@ fn alike(ours: &[String], theirs: &[String]) -> bool {
 
 /// Sends the packets through both and compares.
 pub fn compare(lab: &mut Lab, name: &str, settings: &Settings, steps: &[Step]) -> Result<(), String> {
+    compare_all(lab, name, settings, steps, false)
+}
+
+/// The same, with what is expected after each packet.
+pub fn compare_all(
+    lab: &mut Lab,
+    name: &str,
+    settings: &Settings,
+    steps: &[Step],
+    expectations: bool,
+) -> Result<(), String> {
     lab.flush();
     let mut ours = Ours { table: Conntrack::new(settings.clone()) };
     let mut story = String::new();
@@ -88,7 +99,11 @@ pub fn compare(lab: &mut Lab, name: &str, settings: &Settings, steps: &[Step]) -
         let packet = frame.build();
         let theirs_state = lab.send(*from_a, &packet);
         let ours_state = ours.send(&packet);
-        let (theirs, ours_list) = (lab.list(), ours.list());
+        let (mut theirs, mut ours_list) = (lab.list(), ours.list());
+        if expectations {
+            theirs.extend(lab.list_expected());
+            ours_list.extend(ours.table.expectation_lines().map(|l| l.to_string()));
+        }
         story += &format!("{n} {} {}: {ours_state}\n", if *from_a { "->" } else { "<-" }, describe(&packet));
         for line in &ours_list {
             story += &format!("      {line}\n");

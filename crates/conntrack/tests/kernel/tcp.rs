@@ -378,7 +378,7 @@ fn connections_by_chance() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let seed = number("CONNTRACK_SEED", fastrand::u64(..));
-    let stories = number("CONNTRACK_STORIES", 25);
+    let stories = number("CONNTRACK_STORIES", 15);
     println!("CONNTRACK_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     for n in 0..stories {
