@@ -278,11 +278,6 @@ fn what_is_wrong_is_told_with_its_place() {
             "Error: --read lan: IP packets without a link",
         ),
         ("--net net.ip --rules rules.nft --read lan=lan.pcap --write-dir .", 1, "Error: ./lan.pcap would be"),
-        (
-            "--net net.ip --rules rules.nft --read lan=lan.pcap --engine jit",
-            1,
-            "Error: the jit engine is not",
-        ),
         ("--net net.ip --rules rules.nft", 2, "penstock run: --read is missing"),
         (
             "--net net.ip --rules rules.nft --read lan=lan.pcap --fast",

@@ -139,6 +139,8 @@ pub(crate) fn set(conntrack: &mut Conntrack, packet: &Packet, key: CtKey, value:
             let labels = [word(0), word(4), word(8), word(12)];
             conntrack.set_labels(n, labels, labels);
         }
+        // Events have 11 bits.
+        CtKey::EventMask => conntrack.set_event_mask(n, word(0) as u16),
         // Linking lets no other key through.
         _ => {}
     }

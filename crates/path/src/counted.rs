@@ -48,7 +48,8 @@ impl Count {
 
 /// Whether a connection counts: it is there, and if it is TCP not closed already (`already_closed()`).
 fn counts(conntrack: &Conntrack, connection: Ref) -> bool {
-    conntrack.connection_ref(connection).is_some()
+    let state = conntrack.connection_ref(connection).map(|c| c.state());
+    state.is_some_and(|state| !matches!(state, Some("TIME_WAIT" | "CLOSE")))
 }
 
 /// All counts of a worker.
