@@ -42,6 +42,8 @@ pub(crate) enum Stage {
     Conntrack,
     /// The connection is bound to what it is translated to, and the packet follows (`nf_nat_inet_fn()`).
     Nat,
+    /// Handshakes with servers that a proxy answers for (`ipv4_synproxy_hook()`, `ipv6_synproxy_hook()`).
+    Synproxy,
     /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
     Confirm,
 }
@@ -75,6 +77,8 @@ const NAT_DESTINATION: i32 = -100;
 const NAT_SOURCE: i32 = 100;
 /// `NF_IP_PRI_CONNTRACK_CONFIRM`.
 const CONFIRM: i32 = i32::MAX;
+/// In front of it.
+const SYNPROXY: i32 = CONFIRM - 1;
 
 /// A stage before its list is in order.
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +213,7 @@ fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
 fn chains(list: Vec<Registered>) -> Vec<Entry> {
     let chain = |stage| match stage {
         Stage::Chain(entry) => Some(entry),
-        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Confirm => None,
+        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Synproxy | Stage::Confirm => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
 }
@@ -223,7 +227,7 @@ fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
             jit::Entry::InetIngress { chain: *chain }
         }
         Stage::Chain(Entry { chain, .. }) => jit::Entry::Chain { chain: *chain, nfproto },
-        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Confirm => jit::Entry::Stage,
+        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Synproxy | Stage::Confirm => jit::Entry::Stage,
     }
 }
 
@@ -267,6 +271,7 @@ impl Hooks {
         registry.stage(needs.conntrack, Stage::Conntrack, &before_routing(CONNTRACK));
         registry.nat_stage(needs.nat, &before_routing(NAT_DESTINATION));
         registry.nat_stage(needs.nat, &behind_routing(NAT_SOURCE));
+        registry.stage(needs.synproxy, Stage::Synproxy, &behind_routing(SYNPROXY));
         registry.stage(needs.conntrack, Stage::Confirm, &behind_routing(CONFIRM));
 
         let mut used = 0;

@@ -86,6 +86,7 @@ mod rules;
 mod settings;
 mod sink;
 mod sockets;
+mod synproxy;
 mod sysctl;
 mod tc;
 mod track;

@@ -117,6 +117,7 @@ impl<S: Sink> Worker<'_, S> {
             Stage::Defrag => self.defragment(context, packet),
             Stage::Conntrack => self.track(context, packet),
             Stage::Nat => self.nat(context, packet, destination),
+            Stage::Synproxy => self.synproxy_stage(context, packet),
             Stage::Confirm => self.confirm(packet),
         }
     }

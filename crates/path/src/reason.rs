@@ -32,6 +32,8 @@ reasons! {
     Queue = "queue without listener",
     /// A rule queued it and the listener has too many already.
     QueueFull = "queue full",
+    /// A client that a proxy answers for has no valid cookie.
+    Synproxy = "synproxy cookie",
     /// A rule rejected it.
     Reject = "reject",
     /// `fwd` took it and could not send it on.

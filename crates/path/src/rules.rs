@@ -11,7 +11,7 @@ use penstock_program::env::{
     ConnCount, CtObject, Decision, FibQuery, Interface, LocalSocket, NatRequest, Rejection, Route,
     SocketQuery, Trace,
 };
-use penstock_program::expr::{CtDir, CtKey, Log};
+use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome};
@@ -414,6 +414,10 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     fn connlimit(&mut self, packet: &Packet, count: ConnCount<'_>) -> Option<u32> {
         let state = &mut *self.worker.state;
         state.counted.count(&state.conntrack, packet, count)
+    }
+
+    fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
+        self.worker.synproxy(packet, offer)
     }
 
     fn queue_seed(&self) -> u32 {

@@ -23,6 +23,7 @@ use crate::refragment::ReassembledTable;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
+use crate::synproxy::Proxies;
 use crate::tc::Tc;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
@@ -87,6 +88,8 @@ pub(crate) struct State {
     pub(crate) fingerprints: Arc<Fingerprints>,
     /// Decides which of several queues gets a packet.
     pub(crate) queue_seed: u32,
+    /// Handshakes that are answered for servers.
+    pub(crate) proxies: Proxies,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Traffic control, where there is any.
@@ -133,6 +136,7 @@ impl State {
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),
             queue_seed: fastrand::Rng::with_seed(!seed).u32(..),
+            proxies: Proxies::new(&mut fastrand::Rng::new()),
             queues: Queues::default(),
             tc: None,
             backlog: VecDeque::new(),

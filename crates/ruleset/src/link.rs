@@ -165,7 +165,7 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         for rule in &chain.rules {
             let first = image.ops.len() as u32;
             let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
-                let unsupported = waits_for(expr).or_else(|| helper_waits_for(table, expr))?;
+                let unsupported = helper_waits_for(table, expr)?;
                 let reason = LinkReason::Unsupported(unsupported);
                 Some(penstock_program::link::LinkError { expression, reason })
             });
@@ -282,7 +282,7 @@ impl Resolver<'_> {
             None | Some(MapData::Verdict | MapData::Object(_)) => None,
         };
         if let Some(dynamic) = set.dynamic() {
-            if !dynamic.is_runnable() || set.exprs.iter().any(|e| waits_for(e).is_some()) {
+            if !dynamic.is_runnable() {
                 let (expression, reason) = ("connlimit", "elements cannot count connections of this set");
                 return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
             }
@@ -315,8 +315,7 @@ impl Resolver<'_> {
             (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
             (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
                 Some(object) => {
-                    let missing = object_waits_for(kind).or_else(|| missing_helper(self.table, kind, name));
-                    if let Some(unsupported) = missing {
+                    if let Some(unsupported) = missing_helper(self.table, kind, name) {
                         return Err(LinkReason::Unsupported(unsupported));
                     }
                     LinkedData::Object(object.clone())
@@ -401,17 +400,6 @@ pub const HELPERS: [(&str, u8); 8] = [
     ("pptp", 6),
 ];
 
-/// What the packet path does not offer to an expression.
-fn waits_for(expr: &Expr) -> Option<Unsupported> {
-    let reason = match expr {
-        Expr::Dynset(dynset) => return dynset.exprs.iter().find_map(waits_for),
-        Expr::Synproxy(_) => "there is no TCP proxy",
-        Expr::Objref(Objref::Named { kind, .. }) => return object_waits_for(*kind),
-        _ => return None,
-    };
-    Some(Unsupported { expression: expr.name(), reason })
-}
-
 /// Whether a rule gives connections a helper that is not there.
 fn helper_waits_for(table: &Table, expr: &Expr) -> Option<Unsupported> {
     match expr {
@@ -425,13 +413,4 @@ fn missing_helper(table: &Table, kind: ObjectType, name: &str) -> Option<Unsuppo
     let ObjectValue::CtHelper { helper, l4proto, .. } = &object.value else { return None };
     let there = HELPERS.contains(&(&**helper, *l4proto));
     (!there).then_some(Unsupported { expression: "objref", reason: "there is no such helper" })
-}
-
-/// What the packet path does not offer to objects of a kind.
-fn object_waits_for(kind: ObjectType) -> Option<Unsupported> {
-    let reason = match kind {
-        ObjectType::Synproxy => "there is no TCP proxy",
-        _ => return None,
-    };
-    Some(Unsupported { expression: "objref", reason })
 }
