@@ -217,6 +217,22 @@ impl Tcp {
 }
 
 impl Conntrack {
+    /// Whether a translated connection that is closed or closing may end so that a beginning one gets its port: its
+    /// peer will tell the two apart, since the new one's sequence numbers are beyond its own (`nf_nat_may_kill()`,
+    /// `nf_seq_has_advanced()`).
+    pub fn makes_way(&self, old: u32, new: u32) -> bool {
+        const KEPT: u32 = status::FIXED_TIMEOUT | status::DYING | status::OFFLOAD | status::HW_OFFLOAD;
+        let (Proto::Tcp(leaving), Proto::Tcp(coming)) = (self.proto(old), self.proto(new)) else {
+            return false;
+        };
+        let over = matches!(leaving.state, State::TimeWait | State::Close | State::SynSent2);
+        let bits = self.store[old].status;
+        over && coming.state == State::SynSent
+            && bits & KEPT == 0
+            && bits & status::SRC_NAT != 0
+            && (coming.seen[0].end.wrapping_sub(leaving.seen[0].end) as i32) > 0
+    }
+
     /// Notes that this host answers a packet of a TCP connection with a reset (`nf_conntrack_tcp_set_closing()`).
     pub fn set_closing(&mut self, ct: &Ct) {
         let Some(n) = self.resolve(ct) else { return };

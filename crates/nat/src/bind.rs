@@ -47,6 +47,18 @@ impl Flows for Candidate<'_> {
         translated || there != reply || *back != self.original
     }
 
+    fn make_room(&mut self, reply: &Tuple) -> bool {
+        let found = self.zones(reply).iter().find_map(|t| self.table.find(t));
+        let Some((other, Direction::Reply)) = found.filter(|(other, _)| other.entry != self.n) else {
+            return self.is_taken(reply);
+        };
+        if !self.table.makes_way(other.entry, self.n) {
+            return true;
+        }
+        self.table.kill(other.entry);
+        self.is_taken(reply)
+    }
+
     fn same_source(&mut self, original: &Tuple, accept: &mut dyn FnMut(&Tuple) -> bool) {
         for n in self.table.by_source(original) {
             if let Some(other) = self.table.connection_at(n)
@@ -131,6 +143,15 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut fastrand::R
         ..Range::address(follow.address.unwrap_or(across.src))
     };
     bind(table, n, &source, Manip::Source, random) && bind(table, n, &destination, Manip::Destination, random)
+}
+
+/// Ends the connections that are masqueraded through a device: all when it went down, else those that have an address that
+/// was taken from it (`masq_device_event()`, `masq_inet_event()`). Gives how many.
+pub fn forget_masqueraded(table: &mut Conntrack, device: u32, address: Option<[u8; 16]>) -> usize {
+    table.kill_if(|connection| {
+        connection.masquerade() == device
+            && address.is_none_or(|a| connection.tuple(Direction::Reply).dst == a)
+    })
 }
 
 /// Lets a packet follow its connection (`nf_nat_packet()`). `false` if it is to be dropped since its headers are cut.

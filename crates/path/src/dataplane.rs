@@ -132,6 +132,13 @@ impl Dataplane {
         &mut self.state.conntrack
     }
 
+    /// Ends the connections that are masqueraded through a device that went down, or only those with an address that it has
+    /// lost. Gives how many.
+    pub fn end_masqueraded(&mut self, device: u32, address: Option<std::net::IpAddr>) -> usize {
+        let address = address.map(penstock_conntrack::tuple::address);
+        penstock_nat::bind::forget_masqueraded(&mut self.state.conntrack, device, address)
+    }
+
     /// Traces every packet from its first hook on, as if the first rule were `meta nftrace set 1`.
     pub fn trace_all(&mut self, on: bool) {
         self.state.trace_all = on;

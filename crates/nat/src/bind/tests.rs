@@ -112,3 +112,43 @@ fn a_second_binding_is_refused() {
         "confirmed: left alone"
     );
 }
+
+#[test]
+fn masqueraded_connections_end_with_their_device_or_address() {
+    let mut nat = Nat::new();
+    for (client, address, device) in
+        [("198.18.0.10", ROUTER, 2), ("198.18.0.11", "198.19.0.9", 2), ("198.18.0.12", ROUTER, 3)]
+    {
+        nat.pass(&udp((client, 1000), (SERVER, 53)), Some(&ranges(address)));
+        let n = nat.table.iter().last().unwrap().number();
+        nat.table.set_masquerade(n, device);
+    }
+    nat.pass(&udp(("198.18.0.13", 1000), (SERVER, 53)), Some(&ranges(ROUTER)));
+    let gone = address(ROUTER.parse().unwrap());
+    assert_eq!(forget_masqueraded(&mut nat.table, 2, Some(gone)), 1);
+    assert_eq!(forget_masqueraded(&mut nat.table, 2, None), 1);
+    assert_eq!(nat.table.iter().count(), 2);
+}
+
+#[test]
+fn a_closed_connection_makes_way_for_a_new_one() {
+    let mut nat = Nat::new();
+    let one_port = Range { flags: MAP_IPS | PROTO_SPECIFIED, min_id: 7, max_id: 8, ..ranges(ROUTER) };
+    let syn =
+        |client: &str, seq: u32| (Ipv4::new(client, SERVER) / Tcp::new(1000, 80).syn().seq(seq)).build();
+    let port = |packet: &Packet| u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
+    let (first, _) = nat.pass(&syn("198.18.0.10", 100), Some(&one_port));
+    let (second, _) = nat.pass(&syn("198.18.0.11", 100), Some(&one_port));
+    assert_ne!(port(&first), port(&second));
+    // Both ports are in use.
+    assert!(!nat.pass(&syn("198.18.0.12", 5000), Some(&one_port)).1);
+    // The first has been answered, and is reset.
+    let back = Tcp::new(80, port(&first));
+    nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.clone().syn().seq(500).ack(101)).build(), None);
+    nat.pass(&(Ipv4::new(SERVER, ROUTER) / back.rst().seq(501).ack(101)).build(), None);
+    // Behind the closed one in numbers: its peer could take it for that.
+    assert!(!nat.pass(&syn("198.18.0.12", 50), Some(&one_port)).1);
+    let (third, confirmed) = nat.pass(&syn("198.18.0.12", 5000), Some(&one_port));
+    assert!(confirmed);
+    assert_eq!(port(&third), port(&first));
+}
