@@ -67,8 +67,8 @@ fn translate4(packet: &mut [u8], at: usize, target: &Target) -> bool {
     };
     let Some(bytes) = packet.get_mut(at..) else { return false };
     let Some(header) = bytes.first_chunk_mut::<{ ipv4::LEN }>() else { return false };
-    let old = Sum::new().bytes(&header[place..place + 4]);
-    let new = Sum::new().bytes(&target.address[..4]);
+    let old = words::<4>(&header[place..place + 4]);
+    let new = words::<4>(&target.address[..4]);
     let check = u16::from_be_bytes([header[CHECKSUM], header[CHECKSUM + 1]]);
     let check = checksum::replace(check, old, new);
     header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&check.to_be_bytes());
@@ -85,8 +85,8 @@ fn translate6(packet: &mut [u8], at: usize, target: &Target) -> bool {
     };
     let Some(bytes) = packet.get_mut(at..) else { return false };
     let Some(header) = bytes.first_chunk_mut::<{ ipv6::LEN }>() else { return false };
-    let old = Sum::new().bytes(&header[place..place + 16]);
-    let new = Sum::new().bytes(&target.address);
+    let old = words::<16>(&header[place..place + 16]);
+    let new = words::<16>(&target.address);
     header[place..place + 16].copy_from_slice(&target.address);
     let next = header[NEXT];
     // Behind headers that are cut, and in later fragments, only the address changes.
@@ -94,6 +94,13 @@ fn translate6(packet: &mut [u8], at: usize, target: &Target) -> bool {
         return true;
     };
     transport(bytes.get_mut(found.offset..).unwrap_or_default(), old, new, target)
+}
+
+/// Sum of an address.
+#[inline(always)]
+fn words<const N: usize>(bytes: &[u8]) -> Sum {
+    let (words, _) = bytes[..N].as_chunks::<4>();
+    words.iter().fold(Sum::new(), |sum, word| sum.u32(u32::from_be_bytes(*word)))
 }
 
 /// The transport header (`l4proto_manip_pkt()`). `bytes` reach from it to the end of the packet; `old` and `new` sum the

@@ -256,3 +256,15 @@ fn add_policy(conntrack: &mut Conntrack, protocol: u8, values: &[(u8, u32)]) -> 
         .collect();
     conntrack.add_policy(protocol, &timeouts).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rules_may_name_the_helpers_that_there_are() {
+        let mut there: Vec<_> = penstock_conntrack::HELPERS.iter().map(|h| (h.name, h.protocol)).collect();
+        let mut named = penstock_ruleset::link::HELPERS.to_vec();
+        there.sort();
+        named.sort();
+        assert_eq!(there, named);
+    }
+}

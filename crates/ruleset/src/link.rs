@@ -389,7 +389,7 @@ fn secmark(context: &str) -> u32 {
 }
 
 /// Helpers that the packet path has, with the transport protocol of their connections.
-pub const HELPERS: [(&str, u8); 8] = [
+pub const HELPERS: [(&str, u8); 10] = [
     ("ftp", 6),
     ("tftp", 17),
     ("irc", 6),
@@ -398,6 +398,8 @@ pub const HELPERS: [(&str, u8); 8] = [
     ("snmp", 17),
     ("sane", 6),
     ("pptp", 6),
+    ("sip", 17),
+    ("sip", 6),
 ];
 
 /// Whether a rule gives connections a helper that is not there.
