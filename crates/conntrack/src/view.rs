@@ -63,10 +63,11 @@ impl<'a> Connection<'a> {
         self.table.extra(self.n).filter(|x| x.has_labels).map(|x| x.labels)
     }
 
-    /// What is left of its life in nanoseconds (`ct expiration`); of one that is not confirmed yet, what it will begin with.
+    /// What is left of its life in nanoseconds (`ct expiration`); nothing while it is not confirmed, as rules of the kernel see
+    /// it (observed on Linux 6.18).
     pub fn remaining(&self) -> u64 {
         let e = self.entry();
-        if e.has(status::CONFIRMED) { e.expires.saturating_sub(self.table.now) } else { e.expires }
+        if e.has(status::CONFIRMED) { e.expires.saturating_sub(self.table.now) } else { 0 }
     }
 
     /// Packets and bytes of a direction, if accounting was on when it began.
