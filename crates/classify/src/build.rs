@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, Row, Tree, signed};
+use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, MOST_TREES, Row, Tree, signed};
 use crate::dimension::{Dimension, max_value};
 
 /// A dimension's value lies between two others, both included.
@@ -36,8 +36,6 @@ const LONGEST_LEAF: usize = 1 << 16;
 const COPIES: usize = 24;
 /// What cutting one node may multiply its rules by.
 const GROWTH: usize = 3;
-/// Trees.
-const TREES: usize = 6;
 /// A dimension gets a tree of its own for one of so many rules at least.
 const SHARE: usize = 64;
 
@@ -83,7 +81,7 @@ impl Builder {
         roots.sort_by_key(|t: &Tree| t.first);
         let Trees { cells, rows, copies, .. } = trees;
         let dimensions = std::mem::take(&mut boxes.dimensions);
-        Some(Classifier { dimensions, halves, trees: roots, cells, rows, copies })
+        Some(Classifier { dimensions, halves, trees: roots, cells, rows, copies, is_large: false }.weighed())
     }
 }
 
@@ -178,7 +176,7 @@ impl Boxes {
 fn split(boxes: &Boxes, mut rest: Vec<u32>) -> Vec<Vec<u32>> {
     let mut groups = Vec::new();
     let all = rest.len();
-    while groups.len() + 1 < TREES && rest.len() > LEAF {
+    while groups.len() + 1 < MOST_TREES && rest.len() > LEAF {
         let is_narrow = |at: u32, d: usize| boxes.narrow[at as usize] >> d & 1 != 0;
         let count = |d: usize| rest.iter().filter(|&&at| is_narrow(at, d)).count();
         let best = (0..boxes.max.len()).map(|d| (count(d), boxes.different[d], d)).max();

@@ -123,6 +123,7 @@ pub struct Classifier {
     /// coordinates: one row if it has up to two bytes, else two.
     pub(crate) rows: Vec<Row>,
     pub(crate) copies: usize,
+    pub(crate) is_large: bool,
 }
 
 /// How large a [`Classifier`] is.
@@ -136,6 +137,11 @@ pub struct Size {
     pub copies: usize,
 }
 
+/// Most trees that a classifier has.
+pub(crate) const MOST_TREES: usize = 6;
+/// Bytes from which on a classifier does not stay in a core's own cache.
+const LARGE: usize = 256 << 10;
+
 /// Packets whose searches run at the same time.
 const LANES: usize = 16;
 
@@ -145,6 +151,12 @@ impl Classifier {
         let dimensions: usize = self.dimensions.iter().map(Dimension::bytes).sum();
         let bytes = dimensions + self.cells.len() * size_of::<Cell>() + self.rows.len() * size_of::<Row>();
         Size { bytes, trees: self.trees.len(), copies: self.copies }
+    }
+
+    /// Takes note of its size.
+    pub(crate) fn weighed(mut self) -> Self {
+        self.is_large = self.size().bytes > LARGE;
+        self
     }
 
     /// Where the values of all dimensions are.
@@ -184,6 +196,9 @@ impl Classifier {
     /// The first rule from `from` on whose intervals all hold.
     #[inline]
     pub fn next(&self, location: &Location, from: u32) -> Option<u32> {
+        if self.is_large {
+            return self.next_in_large(location, from);
+        }
         let mut best = u32::MAX;
         for tree in &self.trees {
             if tree.first >= best {
@@ -204,6 +219,48 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
+    /// As [`Classifier::next`], where most steps wait for memory: the trees are searched side by side.
+    fn next_in_large(&self, location: &Location, from: u32) -> Option<u32> {
+        let mut cells = [&Cell::EMPTY; MOST_TREES];
+        for (cell, tree) in cells.iter_mut().zip(&self.trees) {
+            if tree.last >= from && tree.guards_hold(location) {
+                *cell = &tree.root;
+                self.prefetch_below(cell, location);
+            }
+        }
+        let mut nodes = true;
+        while nodes {
+            nodes = false;
+            for cell in cells[..self.trees.len().min(MOST_TREES)].iter_mut().filter(|c| c.is_node) {
+                *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
+                self.prefetch_below(cell, location);
+                nodes |= cell.is_node;
+            }
+        }
+        let mut best = u32::MAX;
+        for (cell, tree) in cells.iter().zip(&self.trees) {
+            if tree.first >= best {
+                break;
+            }
+            best = self.scan(cell, location, from, best);
+        }
+        (best != u32::MAX).then_some(best)
+    }
+
+    /// Has loaded what the step after a cell needs.
+    #[inline(always)]
+    fn prefetch_below(&self, cell: &Cell, location: &Location) {
+        if cell.is_node {
+            crate::prefetch(&self.cells, cell.below(location));
+        } else if cell.len > 0 {
+            let stride = stride(cell.what, self.halves);
+            let rows = cell.len.min(2) as usize * stride;
+            for row in (0..rows).step_by(4) {
+                crate::prefetch(&self.rows, cell.first as usize + row);
+            }
+        }
+    }
+
     /// As [`Classifier::next`], for several packets at a time: while the memory of one is on its way, the others go on.
     /// What is found comes in the order of the packets; `u32::MAX` for nothing.
     pub fn next_batch(&self, locations: &[Location], from: u32, found: &mut [u32]) {
@@ -220,18 +277,15 @@ impl Classifier {
                 }
                 while depth {
                     depth = false;
-                    for (cell, location) in cells.iter().zip(locations) {
-                        if cell.is_node {
-                            crate::prefetch(&self.cells, cell.below(location));
-                        }
+                    for (cell, location) in cells.iter().zip(locations).filter(|(cell, _)| cell.is_node) {
+                        self.prefetch_below(cell, location);
                     }
                     for (cell, location) in cells.iter_mut().zip(locations) {
                         if cell.is_node {
                             *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
                             depth |= cell.is_node;
                             if !cell.is_node {
-                                crate::prefetch(&self.rows, cell.first as usize);
-                                crate::prefetch(&self.rows, cell.first as usize + 4);
+                                self.prefetch_below(cell, location);
                             }
                         }
                     }

@@ -1,6 +1,7 @@
 //! The classifier answers as a walk over all rules does.
 
 use fastrand::Rng;
+use penstock_classbench::{Kind, Prefix, Rule, rules, traffic};
 use penstock_classify::{Builder, Interval};
 
 /// Widths of dimensions, and how values are chosen: clustered, so that rules overlap and values hit bounds.
@@ -27,7 +28,7 @@ fn interval(rng: &mut Rng, dimension: u8, width: u8, points: bool) -> Interval {
 
 #[test]
 fn the_first_match_is_that_of_a_walk() {
-    for seed in 0..60 {
+    for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
         let widths: Vec<u8> = (0..rng.usize(1..6)).map(|_| [1, 2, 4, 4, 8, 16][rng.usize(..6)]).collect();
         let points: Vec<bool> = widths.iter().map(|_| rng.u8(..4) == 0).collect();
@@ -90,4 +91,53 @@ fn what_is_too_much_is_refused() {
     }
     assert!(same.build().is_none());
     assert!(Builder::new(&[4]).build().is_some_and(|c| c.next(&c.locate(&[1]), 0).is_none()));
+}
+
+#[test]
+fn large_lists_are_searched_right_one_packet_at_a_time_and_several() {
+    let between = |dimension, from: u32, to: u32| Interval { dimension, from: from.into(), to: to.into() };
+    let net = |dimension, Prefix { address, len }: Prefix| {
+        between(dimension, address, address | u32::MAX.checked_shr(len.into()).unwrap_or(0))
+    };
+    let intervals = |rule: &Rule| {
+        let ports = |dimension, (first, last): (u16, u16)| between(dimension, first.into(), last.into());
+        let protocol = rule.protocol.map(|p| between(4, p.into(), p.into()));
+        [
+            net(0, rule.source),
+            net(1, rule.destination),
+            ports(2, rule.source_ports),
+            ports(3, rule.destination_ports),
+        ]
+        .into_iter()
+        .chain(protocol)
+        .collect::<Vec<_>>()
+    };
+    for kind in Kind::ALL {
+        let list = rules(kind, 20_000, 1);
+        let mut builder = Builder::new(&[4, 4, 2, 2, 1]);
+        for (number, rule) in (0..).zip(&list) {
+            builder.add(number, &intervals(rule));
+        }
+        let classifier = builder.build().unwrap();
+        assert!(classifier.size().bytes > 500_000 && classifier.size().trees > 1);
+        let packets = traffic(&list, 100, 2);
+        let locations: Vec<_> = packets
+            .iter()
+            .map(|p| {
+                let (source, destination) = (p.source_port, p.destination_port);
+                let values = [p.source, p.destination, source.into(), destination.into(), p.protocol.into()];
+                classifier.locate(&values.map(u128::from))
+            })
+            .collect();
+        for from in [0, 9_000] {
+            let mut found = vec![0; packets.len()];
+            classifier.next_batch(&locations, from, &mut found);
+            for ((packet, location), batch) in packets.iter().zip(&locations).zip(found) {
+                let walk = (0..).zip(&list).find(|(number, rule)| *number >= from && rule.matches(packet));
+                let walk = walk.map(|(number, _)| number);
+                assert_eq!(classifier.next(location, from), walk, "{kind:?} from {from}: {packet:?}");
+                assert_eq!(batch, walk.unwrap_or(u32::MAX), "{kind:?} from {from}: {packet:?}");
+            }
+        }
+    }
 }
