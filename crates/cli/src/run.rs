@@ -128,6 +128,11 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     path.set_engine(options.engine);
     path.trace_all(options.trace);
+    if let Some(file) = &options.conntrack_load {
+        let text = std::fs::read_to_string(file).map_err(failed(file))?;
+        let loaded = path.conntrack_mut().load(&text, start);
+        loaded.map_err(|e| format!("Error: {}: {e}", file.display()))?;
+    }
     if let Some(file) = &options.osf {
         let text = std::fs::read_to_string(file).map_err(failed(file))?;
         let known = Fingerprints::parse(&text)
@@ -146,8 +151,11 @@ fn run(options: &Options) -> Result<bool, String> {
     output.finish()?;
     let (whole, end) = pumped?;
 
+    path.conntrack_mut().advance(end);
+    if let Some(file) = &options.conntrack_dump {
+        std::fs::write(file, path.conntrack().dump()).map_err(failed(file))?;
+    }
     if let Some(file) = &options.conntrack {
-        path.conntrack_mut().advance(end);
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;

@@ -198,6 +198,41 @@ fn a_mark_of_an_egress_chain_chooses_the_class_of_the_queue_behind_it() {
 }
 
 #[test]
+fn connections_are_listed_and_go_on_in_another_run() {
+    let place = Place::new("conntrack");
+    let rules = "table inet t { chain f { type filter hook forward priority 0; ct state new counter; }; }\n";
+    place.write("rules.nft", rules.as_bytes());
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    let out = place.run(
+        "--net net.ip --rules rules.nft --read lan=lan.pcap --conntrack - --conntrack-dump dump \
+         --sysctl net.netfilter.nf_conntrack_udp_timeout=7",
+    );
+    let line = "udp      17 7 src=198.18.0.10 dst=198.19.0.2 sport=5000 dport=53 [UNREPLIED] \
+                src=198.19.0.2 dst=198.18.0.10 sport=53 dport=5000 mark=0 use=1";
+    assert!(text(&out.stderr).lines().any(|l| l == line), "{}", text(&out.stderr));
+
+    // The other way now: an answer to a connection that the first run saw.
+    let answer = packet([198, 19, 0, 2], [198, 18, 0, 10], 5000);
+    let answer = [&[2, 0, 0, 0, 2, 1, 2, 0, 0, 0, 2, 2, 8, 0][..], &answer].concat();
+    let mut answer = answer;
+    answer[34..36].copy_from_slice(&53u16.to_be_bytes());
+    place.capture("wan.pcap", LinkType::Ethernet, &[(T, answer)]);
+    let again = "--net net.ip --rules rules.nft --read wan=wan.pcap --conntrack connections";
+    let out = place.run(&format!("{again} --conntrack-load dump"));
+    assert!(out.status.success() && text(&out.stdout).contains("packets 0 bytes 0"), "{}", text(&out.stderr));
+    let listed = std::fs::read_to_string(place.0.join("connections")).expect("was written");
+    assert!(listed.contains("dport=53 src=198.19.0.2") && listed.lines().count() == 1, "{listed}");
+
+    place.write("dump", b"no connection\n");
+    let out = place.run(&format!("{again} --conntrack-load dump"));
+    assert!(
+        !out.status.success() && text(&out.stderr).contains("Error: dump: line 1"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[test]
 fn the_final_ruleset_can_be_had_in_json() {
     let place = Place::new("json");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);

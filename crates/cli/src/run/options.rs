@@ -44,6 +44,10 @@ const OPTIONS: &[Opt] = &[
         .takes("FILE", Values::Files),
     long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
         .takes("FILE", Values::Files),
+    long("conntrack-load", "begin with the connections in FILE, as --conntrack-dump wrote them")
+        .takes("FILE", Values::Files),
+    long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
+        .takes("FILE", Values::Files),
     long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
         .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
@@ -109,6 +113,10 @@ pub struct Options {
     pub nflog: Option<PathBuf>,
     /// The connections at the end.
     pub conntrack: Option<PathBuf>,
+    /// The connections to begin with.
+    pub conntrack_load: Option<PathBuf>,
+    /// The connections at the end, to be loaded again.
+    pub conntrack_dump: Option<PathBuf>,
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     /// Fingerprints of operating systems.
@@ -136,6 +144,7 @@ impl Options {
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
         let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
+        let (mut conntrack_load, mut conntrack_dump) = (None, None);
         let (mut tc, mut log, mut nflog, mut conntrack) = (None, None, None, None);
         let (mut osf, mut sockets) = (None, None);
         let (mut sysctls, mut queues) = (Vec::new(), Vec::new());
@@ -158,6 +167,14 @@ impl Options {
                 Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
                 Long("nflog") => {
                     once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
+                }
+                Long("conntrack-load") => {
+                    let file = PathBuf::from(parser.value().map_err(sentence)?);
+                    once(&mut conntrack_load, "--conntrack-load", file)?;
+                }
+                Long("conntrack-dump") => {
+                    let file = PathBuf::from(parser.value().map_err(sentence)?);
+                    once(&mut conntrack_dump, "--conntrack-dump", file)?;
                 }
                 Long("conntrack") => {
                     once(&mut conntrack, "--conntrack", PathBuf::from(parser.value().map_err(sentence)?))?
@@ -210,6 +227,8 @@ impl Options {
             log,
             nflog,
             conntrack,
+            conntrack_load,
+            conntrack_dump,
             queues,
             osf,
             sockets,
