@@ -206,8 +206,11 @@ impl Router {
     #[allow(dead_code)]
     pub fn check(&self, rules: &str) -> Result<String, String> {
         self.router.enter().map_err(|e| e.to_string())?;
-        self.clear()?;
-        run("nft", &["-c", "-f", "-"], rules)
+        // Names of other tables would be among what nft proposes.
+        run("nft", &["flush", "ruleset"], "")?;
+        let checked = run("nft", &["-c", "-f", "-"], rules);
+        run("nft", &["-f", "-"], DELIVERY)?;
+        checked
     }
 
     /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host (`host:DEVICE`).
