@@ -2,6 +2,7 @@
 
 pub mod options;
 mod output;
+mod profile;
 mod queue;
 mod rules;
 mod sockets;
@@ -25,6 +26,7 @@ use crate::files::SystemFiles;
 use crate::log::{LogFile, Nflog};
 use options::{Options, Source, Wanted};
 use output::Output;
+use profile::Profile;
 use rules::NetNames;
 use summary::{Input, Summary};
 use trace::Tracer;
@@ -126,7 +128,7 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(file) = &options.tc {
         path.set_tc(Arc::new(traffic_control(file, &net)?));
     }
-    path.set_engine(options.engine);
+    path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);
     if let Some(file) = &options.conntrack_load {
         let text = std::fs::read_to_string(file).map_err(failed(file))?;
@@ -159,6 +161,9 @@ fn run(options: &Options) -> Result<bool, String> {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
+    if options.code.profile {
+        eprint!("{}", Profile(path.profile()));
+    }
     if let Some(error) = path.compile_error() {
         eprintln!("Warning: {error}; the interpreter has run instead");
     }

@@ -70,8 +70,16 @@ pub(crate) struct Session {
     context: Context,
     functions: FunctionBuilderContext,
     pointer: ir::Type,
-    /// Of functions so far.
-    sizes: Vec<(FuncId, u32)>,
+    /// Functions so far.
+    defined: Vec<Defined>,
+}
+
+/// A function and how its code is laid out.
+struct Defined {
+    function: FuncId,
+    size: u32,
+    /// Stretches that were marked by [`Asm::mark`]: first byte, one past the last, the number.
+    marks: Vec<(u32, u32, u32)>,
 }
 
 impl Session {
@@ -96,7 +104,7 @@ impl Session {
         }
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
         let (context, functions) = (module.make_context(), FunctionBuilderContext::new());
-        Ok(Session { module, context, functions, pointer, sizes: Vec::new() })
+        Ok(Session { module, context, functions, pointer, defined: Vec::new() })
     }
 
     fn signature(&self, parameters: usize) -> Signature {
@@ -133,17 +141,20 @@ impl Session {
         builder.seal_all_blocks();
         builder.finalize(config);
         let defined = self.module.define_function(function, &mut self.context);
-        let size = self.context.compiled_code().map_or(0, |code| code.code_info().total_size);
+        let code = self.context.compiled_code();
+        let size = code.map_or(0, |code| code.code_info().total_size);
+        let marks = code.map_or(&[][..], |code| code.buffer.get_srclocs_sorted());
+        let marks = marks.iter().map(|m| (m.start, m.end, m.loc.bits())).collect();
         self.module.clear_context(&mut self.context);
         defined.map_err(CompileError::code)?;
-        self.sizes.push((function, size));
+        self.defined.push(Defined { function, size, marks });
         Ok(result)
     }
 
     /// Makes all defined functions ready to run.
     pub(crate) fn finish(mut self) -> Result<Code, CompileError> {
         self.module.finalize_definitions().map_err(CompileError::code)?;
-        let functions = self.sizes;
+        let functions = self.defined;
         Ok(Code { module: Some(Mutex::new(self.module)), functions })
     }
 }
@@ -158,20 +169,39 @@ fn cranelift_native_isa(
 /// Finished machine code. Its memory is given back when this is dropped.
 pub(crate) struct Code {
     module: Option<Mutex<JITModule>>,
-    functions: Vec<(FuncId, u32)>,
+    functions: Vec<Defined>,
 }
 
 impl Code {
     /// Where a function begins.
     pub(crate) fn address(&self, function: Function) -> Option<*const u8> {
         let module = self.module.as_ref()?.lock().ok()?;
-        let defined = self.functions.iter().any(|(f, _)| *f == function);
+        let defined = self.functions.iter().any(|f| f.function == function);
         defined.then(|| module.get_finalized_function(function))
+    }
+
+    /// Addresses and lengths of stretches of code with the numbers that they were marked with; 0 for what was not marked.
+    pub(crate) fn stretches(&self) -> Vec<(usize, u32, u32)> {
+        let mut all = Vec::new();
+        for f in &self.functions {
+            let Some(start) = self.address(f.function).map(|a| a.addr()) else { continue };
+            let mut at = 0;
+            for &(first, end, number) in f.marks.iter().chain(&[(f.size, f.size, 0)]) {
+                if at < first {
+                    all.push((start + at as usize, first - at, 0));
+                }
+                if first < end {
+                    all.push((start + first as usize, end - first, number));
+                }
+                at = end;
+            }
+        }
+        all
     }
 
     /// Bytes of all functions.
     pub(crate) fn size(&self) -> u64 {
-        self.functions.iter().map(|(_, size)| u64::from(*size)).sum()
+        self.functions.iter().map(|f| u64::from(f.size)).sum()
     }
 }
 
@@ -247,6 +277,11 @@ impl Asm<'_> {
 
     pub(crate) fn ret(&mut self, value: Value) {
         self.builder.ins().return_(&[value]);
+    }
+
+    /// What follows is about a number other than 0.
+    pub(crate) fn mark(&mut self, number: u32) {
+        self.builder.set_srcloc(ir::SourceLoc::new(number));
     }
 
     // Numbers.

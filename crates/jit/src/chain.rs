@@ -20,6 +20,7 @@ use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
 use crate::lower::{Flow, lower};
 use crate::outcome::{self, ENDED, drop_by, step};
+use crate::profile::Profile;
 use crate::tables::Tables;
 
 /// Constants from which on they are searched for.
@@ -164,7 +165,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
 
     fn chain(&mut self, place: Place, exits: Exits) {
         let all: Vec<u32> = rules(self.program.image, place.chain).collect();
-        if let Some(first) = all.first().filter(|_| self.is_looked_up(place.chain, &all)) {
+        if let Some(first) =
+            all.first().filter(|_| self.frame.profile.is_none() && self.is_looked_up(place.chain, &all))
+        {
             return self.resume(at(place, *first), exits);
         }
         let mark = self.frame.facts.mark();
@@ -235,8 +238,11 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let outer = self.frame.way_out.take();
         let mut rest = rules;
         while let Some((&first, others)) = rest.split_first() {
-            let shared = self.sharing(first, others, done);
-            let searched = self.searching(rest, done, registers);
+            let (shared, searched) = if self.frame.profile.is_some() {
+                (1, 0)
+            } else {
+                (self.sharing(first, others, done), self.searching(rest, done, registers))
+            };
             let (these, behind) = rest.split_at(shared.max(searched));
             let after = if behind.is_empty() { next } else { self.frame.asm.block() };
             if searched > shared {
@@ -294,6 +300,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         after: Block,
         exits: Exits,
     ) {
+        self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let Some(op) = these.first().and_then(|rule| self.ops(*rule).get(done)) else { return };
         match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
@@ -336,6 +343,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         after: Block,
         exits: Exits,
     ) {
+        self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let mut ways: BTreeMap<u32, (Block, Vec<u32>)> = BTreeMap::new();
         let mut compared = None;
@@ -391,6 +399,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         after: Block,
         exits: Exits,
     ) {
+        self.frame.asm.mark(rule + 1);
+        self.frame.tick(Profile::number_of_rule(rule));
         let mut registers = *registers;
         for (i, op) in self.ops(rule).iter().enumerate().skip(done) {
             if let Op::Verdict(verdict) = op {

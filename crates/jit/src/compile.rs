@@ -15,6 +15,8 @@ use crate::compiled::{Burst, Compiled, Functions, OnePacket};
 use crate::frame::{Facts, Finish, Frame, Windows};
 use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
+use crate::perf;
+use crate::profile::Profile;
 
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
@@ -62,6 +64,10 @@ pub enum Entry {
 pub struct Options {
     /// Checks what is handed to the code generator, for tests: a mistake is an error then.
     pub verify: bool,
+    /// Tells perf(1) the names of the code, in `/tmp/perf-PID.map`.
+    pub perf_map: bool,
+    /// Counts ticks of rules and stages ([`Compiled::profile`](crate::Compiled::profile)). Such code is slower.
+    pub profile: bool,
 }
 
 /// Whether code can be made for this machine.
@@ -95,17 +101,34 @@ where
     // Which chains are better asked is known only then.
     (*image).as_ref().build_lookups();
     let mut session = Session::new(options.verify)?;
-    let mut making = Making { program: Program::new((*image).as_ref()), helpers, buffer, interpreted: 0 };
+    let mut making = Making {
+        program: Program::new((*image).as_ref()),
+        helpers,
+        buffer,
+        interpreted: 0,
+        profile: options.profile.then(|| {
+            let entries = |(n, list): (usize, &List)| {
+                let stages = (0..).zip(list.entries.clone()).filter(|(_, entry)| *entry == Entry::Stage);
+                stages.map(|(entry, _)| (n, entry)).collect::<Vec<_>>()
+            };
+            let stages = lists.iter().enumerate().flat_map(entries).collect();
+            Box::new(Profile::new((*image).as_ref().rules.len(), stages))
+        }),
+    };
     let mut functions = Vec::new();
-    for list in lists {
-        let one = making.list(&mut session, list, false)?;
-        let burst = list.burst.then(|| making.list(&mut session, list, true)).transpose()?;
+    for (number, list) in lists.iter().enumerate() {
+        let one = making.list(&mut session, number, list, false)?;
+        let burst = list.burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
         functions.push((one, burst));
     }
     making.shared(&mut session)?;
-    let interpreted = making.interpreted;
+    let (interpreted, profile) = (making.interpreted, making.profile);
     let tables = making.program.tables;
     let code = session.finish()?;
+    if options.perf_map {
+        perf::write_map(&code, (*image).as_ref())
+            .map_err(|e| CompileError::Code(format!("the map for perf: {e}")))?;
+    }
     let address = |function: Function| {
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
@@ -122,7 +145,7 @@ where
             }
         });
     }
-    Ok(Compiled { code, lists, interpreted, helpers, _tables: tables, _image: image })
+    Ok(Compiled { code, lists, interpreted, profile, helpers, _tables: tables, _image: image })
 }
 
 struct Making<'a> {
@@ -132,28 +155,47 @@ struct Making<'a> {
     buffer: usize,
     /// Base chains that are left to the interpreter.
     interpreted: usize,
+    profile: Option<Box<Profile>>,
 }
 
 impl Making<'_> {
-    fn list(&mut self, session: &mut Session, list: &List, burst: bool) -> Result<Function, CompileError> {
+    fn list(
+        &mut self,
+        session: &mut Session,
+        number: usize,
+        list: &List,
+        burst: bool,
+    ) -> Result<Function, CompileError> {
         if list.entries.len() > outcome::ENTRIES || self.program.image.rules.len() > outcome::RULES {
             return Err(CompileError::Code("there are more rules or entries than decisions can tell".into()));
         }
         let parameters = if burst { 4 } else { 2 };
         let function = session.declare(parameters)?;
         session.define(function, parameters, |asm, values| {
-            if burst { self.burst(asm, values, list) } else { self.one(asm, values, list) }
+            if burst { self.burst(asm, values, number, list) } else { self.one(asm, values, number, list) }
         })??;
         Ok(function)
     }
 
-    fn one(&mut self, asm: &mut Asm<'_>, values: &[Value], list: &List) -> Result<(), CompileError> {
+    fn one(
+        &mut self,
+        asm: &mut Asm<'_>,
+        values: &[Value],
+        number: usize,
+        list: &List,
+    ) -> Result<(), CompileError> {
         let memory = asm.stack(64);
-        self.body(asm, values[0], values[1], memory, list, Finish::Return)
+        self.body(asm, values[0], values[1], memory, (number, list), Finish::Return)
     }
 
     /// A loop over packets around the same.
-    fn burst(&mut self, asm: &mut Asm<'_>, values: &[Value], list: &List) -> Result<(), CompileError> {
+    fn burst(
+        &mut self,
+        asm: &mut Asm<'_>,
+        values: &[Value],
+        number: usize,
+        list: &List,
+    ) -> Result<(), CompileError> {
         let [packets, count, host, decisions] = *values else {
             return Err(CompileError::Code("a burst has four parameters".into()));
         };
@@ -172,7 +214,7 @@ impl Making<'_> {
         let offset = asm.shift_left(index, 3);
         let place = asm.add(packets, offset);
         let packet = asm.load(Width::Long, place, 0);
-        self.body(asm, packet, host, memory, list, Finish::Block(decided))?;
+        self.body(asm, packet, host, memory, (number, list), Finish::Block(decided))?;
         asm.at(decided);
         let place = asm.add(decisions, offset);
         asm.store(decision, place, 0);
@@ -188,7 +230,7 @@ impl Making<'_> {
         packet: Value,
         host: Value,
         memory: Value,
-        list: &List,
+        (list_number, list): (usize, &List),
         finish: Finish,
     ) -> Result<(), CompileError> {
         let nothing = asm.long(0);
@@ -205,6 +247,7 @@ impl Making<'_> {
             facts: Facts::default(),
             way_out: None,
             finish,
+            profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
             asm,
         };
         let mut errors = None;
@@ -220,6 +263,9 @@ impl Making<'_> {
             frame.entry = frame.asm.long(n as u64);
             match *entry {
                 Entry::Stage => {
+                    if let Some(profile) = &self.profile {
+                        frame.tick(profile.number_of_stage(list_number, n));
+                    }
                     stage(&mut frame, number, next);
                     (may_be_traced, new_packet) = (true, true);
                 }
@@ -340,6 +386,7 @@ impl Making<'_> {
                     facts: Facts::default(),
                     way_out: None,
                     finish: Finish::Return,
+                    profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
                     asm,
                 };
                 let mut errors = None;

@@ -10,6 +10,7 @@ use penstock_packet::Packet;
 use crate::asm::Code;
 use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
+use crate::profile::{Profile, ProfileLine};
 use crate::tables::Tables;
 
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
@@ -22,6 +23,7 @@ pub struct Compiled {
     pub(crate) lists: Vec<Functions>,
     /// Base chains left to the interpreter.
     pub(crate) interpreted: usize,
+    pub(crate) profile: Option<Box<Profile>>,
     pub(crate) helpers: &'static Helpers,
     pub(crate) _tables: Tables,
     /// What the code points into.
@@ -51,6 +53,11 @@ impl Compiled {
     /// that read registers before they write them, or chains that call each other deeper than commits allow.
     pub fn interpreted(&self) -> usize {
         self.interpreted
+    }
+
+    /// Ticks of rules and stages so far, if the code was made to count them.
+    pub fn profile(&self) -> Vec<ProfileLine> {
+        self.profile.as_ref().map_or(Vec::new(), |profile| profile.lines())
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.

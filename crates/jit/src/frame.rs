@@ -5,7 +5,7 @@ use penstock_program::Image;
 
 use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Is, Value, Width};
-use crate::host::Helpers;
+use crate::host::{Address, Helpers};
 
 /// Bytes that loads may ask for: from an address, so many.
 #[derive(Clone, Copy, Debug)]
@@ -245,6 +245,8 @@ pub(crate) struct Frame<'f, 'a> {
     /// What was known where the rule, or what several rules share, could first be left.
     pub(crate) way_out: Option<Mark>,
     pub(crate) finish: Finish,
+    /// Address of the profile to be kept.
+    pub(crate) profile: Option<u64>,
 }
 
 impl Frame<'_, '_> {
@@ -284,8 +286,19 @@ impl Frame<'_, '_> {
         self.leave(packed);
     }
 
+    /// From here on time counts for something.
+    pub(crate) fn tick(&mut self, number: u64) {
+        if let Some(profile) = self.profile {
+            let arguments = [profile, number].map(|number| self.asm.long(number));
+            self.asm.call_address(Address::of_tick(), &arguments);
+        }
+    }
+
     /// Ends here with what is told as it is.
     pub(crate) fn leave(&mut self, value: Value) {
+        if self.known_entry.is_some() {
+            self.tick(0);
+        }
         match self.finish {
             Finish::Return => self.asm.ret(value),
             Finish::Block(block) => self.asm.jump_with(block, value),

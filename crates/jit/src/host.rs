@@ -58,6 +58,11 @@ unsafe impl Send for Address {}
 unsafe impl Sync for Address {}
 
 impl Address {
+    /// Of [`tick`](crate::profile::tick), which needs no host.
+    pub(crate) fn of_tick() -> Self {
+        Address(crate::profile::tick as *const ())
+    }
+
     pub(crate) fn number(self) -> u64 {
         self.0.addr() as u64
     }

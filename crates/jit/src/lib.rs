@@ -48,6 +48,8 @@ mod frame;
 mod host;
 mod lower;
 mod outcome;
+mod perf;
+mod profile;
 mod tables;
 
 use std::fmt;
@@ -57,6 +59,8 @@ pub use compile::{Entry, List, Options, compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
 pub use outcome::Decision;
+pub use perf::rule_name;
+pub use profile::{ProfileLine, Profiled};
 
 /// Why there is no machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,8 +74,13 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, context: &str) -> [usize; 2
     for (mine, theirs) in other.chains.iter_mut().zip(&image.chains) {
         mine.policy_accept = theirs.policy_accept;
     }
-    let compiled =
-        compile(Arc::new(other), &lists, Helpers::of::<Listed>(), Options { verify: true }).unwrap();
+    let compiled = compile(
+        Arc::new(other),
+        &lists,
+        Helpers::of::<Listed>(),
+        Options { verify: true, ..Options::default() },
+    )
+    .unwrap();
     let left = compiled.interpreted();
     for n in 0..packets {
         let list = rng.usize(..lists.len());

@@ -23,6 +23,7 @@ pub enum Engine {
 #[derive(Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) engine: Engine,
+    options: Options,
     background: Option<Background>,
     made: Vec<(&'static Helpers, Made)>,
 }
@@ -38,14 +39,22 @@ impl Codes {
     /// More kinds of sinks get no code.
     const KINDS: usize = 4;
 
-    pub(crate) fn set_engine(&mut self, engine: Engine) {
-        self.engine = engine;
+    pub(crate) fn set_engine(&mut self, engine: Engine, options: Options) {
+        (self.engine, self.options) = (engine, options);
         self.made.clear();
     }
 
     /// Another generation is in force.
     pub(crate) fn forget(&mut self) {
         self.made.clear();
+    }
+
+    /// The code that is in force.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &Compiled> {
+        self.made.iter().filter_map(|(_, made)| match made {
+            Made::Ready(code) => Some(&**code),
+            Made::Pending(_) | Made::Failed(_) => None,
+        })
     }
 
     /// Why there is no code.
@@ -89,7 +98,7 @@ impl Codes {
     }
 
     fn make(&mut self, helpers: &'static Helpers, linked: &Arc<Linked>, hooks: &Hooks) -> Made {
-        let (lists, options) = (hooks.code_lists(), Options::default());
+        let (lists, options) = (hooks.code_lists(), self.options);
         if self.engine == Engine::Jit {
             if self.background.is_none() {
                 self.background = Background::start().ok();

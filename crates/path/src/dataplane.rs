@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
-use penstock_jit::{CompileError, Helpers};
+use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::Packet;
 use penstock_program::osf::Fingerprints;
@@ -76,7 +76,26 @@ impl Dataplane {
 
     /// Chooses what runs the chains.
     pub fn set_engine(&mut self, engine: Engine) {
-        self.codes.set_engine(engine);
+        self.set_engine_with(engine, CompileOptions::default());
+    }
+
+    /// The same, and how machine code is made.
+    pub fn set_engine_with(&mut self, engine: Engine, options: CompileOptions) {
+        self.codes.set_engine(engine, options);
+    }
+
+    /// Where machine code of the generation in force has spent its time, if it was made to tell: the name of each rule
+    /// (family, table, chain, handle) or stage that was begun, how often, and ticks of the processor's clock.
+    pub fn profile(&self) -> Vec<(String, u64, u64)> {
+        let lines = self.codes.ready().flat_map(|code| code.profile());
+        let named = lines.map(|line| {
+            let name = match line.what {
+                Profiled::Rule(rule) => rule_name(&self.linked.image, rule),
+                Profiled::Stage { list, entry } => self.hooks.stage_name(list, entry),
+            };
+            (name, line.count, line.ticks)
+        });
+        named.collect()
     }
 
     /// Why the chains in force have no machine code, if it was tried.

@@ -299,6 +299,21 @@ impl Hooks {
         self.tracks
     }
 
+    /// What a stage of a list that code is made for is called.
+    pub(crate) fn stage_name(&self, code: usize, entry: usize) -> String {
+        let lists = self.lists.iter().chain(&self.ingress).chain(&self.egress);
+        let stage = lists.into_iter().find(|l| l.code == Some(code)).and_then(|l| l.stages.get(entry));
+        let name = match stage {
+            Some(Stage::Chain(_)) => "chain of type route",
+            Some(Stage::Defrag) => "defragmentation",
+            Some(Stage::Conntrack) => "connection tracking",
+            Some(Stage::Nat) => "translation",
+            Some(Stage::Confirm) => "confirmation",
+            None => "stage",
+        };
+        name.to_owned()
+    }
+
     /// What packets pass at an IP or ARP hook.
     #[inline]
     pub(crate) fn list(&self, protocol: Protocol, hook: Hook) -> &HookList {

@@ -96,7 +96,7 @@ mod worker;
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use penstock_conntrack::SysctlError;
-pub use penstock_jit::CompileError;
+pub use penstock_jit::{CompileError, Options as CompileOptions};
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queue::{NotQueued, QueueAnswer, QueueVerdict};

@@ -1,6 +1,6 @@
 //! The command line of `penstock run`.
 
-use penstock_path::Engine;
+use penstock_path::{CompileOptions, Engine};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -51,8 +51,10 @@ const OPTIONS: &[Opt] = &[
     long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
         .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
-    long("engine", "jit or interpreter (default: interpreter)")
+    long("engine", "jit (machine code) or interpreter; by default the interpreter until there is code")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
+    long("perf-map", "tell perf(1) the rules that machine code is of, in /tmp/perf-PID.map"),
+    long("profile", "tell how often each rule was reached, and how long it took"),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("trace", "trace every packet, as `nft monitor trace` does"),
     flag('h', "help", "this text"),
@@ -127,6 +129,7 @@ pub struct Options {
     pub sysctls: Vec<(String, u32)>,
     pub json: bool,
     pub engine: Engine,
+    pub code: CompileOptions,
     pub trace: bool,
     /// Whether the ruleset may run commands.
     pub allow_exec: bool,
@@ -147,6 +150,7 @@ impl Options {
         let (mut conntrack_load, mut conntrack_dump) = (None, None);
         let (mut tc, mut log, mut nflog, mut conntrack) = (None, None, None, None);
         let (mut osf, mut sockets) = (None, None);
+        let mut code = CompileOptions::default();
         let (mut sysctls, mut queues) = (Vec::new(), Vec::new());
         let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
@@ -209,6 +213,8 @@ impl Options {
                     once(&mut engine, "--engine", chosen)?;
                 }
                 Long("allow-exec") => allow_exec = true,
+                Long("perf-map") => code.perf_map = true,
+                Long("profile") => code.profile = true,
                 Long("trace") => trace = true,
                 Short('h') | Long("help") => return Ok(Wanted::Help),
                 Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
@@ -218,6 +224,15 @@ impl Options {
         if reads.is_empty() {
             return Err("--read is missing".into());
         }
+        let engine = match engine {
+            Some(Engine::Interpreter) if code != CompileOptions::default() => {
+                return Err("--perf-map and --profile are of machine code: --engine jit".into());
+            }
+            Some(engine) => engine,
+            // What is told of the code is told of all packets.
+            None if code != CompileOptions::default() => Engine::JitAtOnce,
+            None => Engine::Jit,
+        };
         Ok(Wanted::Run(Options {
             net: net.ok_or("--net is missing")?,
             rules: rules.ok_or("--rules is missing")?,
@@ -234,7 +249,8 @@ impl Options {
             sockets,
             sysctls,
             json,
-            engine: engine.unwrap_or(Engine::Interpreter),
+            engine,
+            code,
             trace,
             allow_exec,
         }))
@@ -317,7 +333,7 @@ mod tests {
                 (Source::HostDevice("wan.5".into()), "-"),
             ]
         );
-        assert!(o.json && !o.trace && o.engine == Engine::Interpreter && o.write_dir == Some("d".into()));
+        assert!(o.json && !o.trace && o.engine == Engine::Jit && o.write_dir == Some("d".into()));
         assert_eq!(parse("--net n -h"), Ok(Wanted::Help));
     }
 
@@ -354,6 +370,10 @@ mod tests {
             ("--queue 1=", "--queue takes N=SOCKET, N up to 65535, not `1=`"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
+            (
+                "--net n --rules r --read a=b --engine interpreter --profile",
+                "--perf-map and --profile are of machine code: --engine jit",
+            ),
             ("--speed", "invalid option '--speed'"),
             ("-q", "invalid option '-q'"),
             ("--json=1", "unexpected argument for option '--json': \"1\""),

@@ -1,0 +1,41 @@
+//! Names of the code for perf(1), which looks for them in `/tmp/perf-PID.map`.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+
+use penstock_program::Image;
+use penstock_program::image::RuleIndex;
+
+use crate::asm::Code;
+
+/// The words that name a rule: family, table, chain and handle.
+pub fn rule_name(image: &Image, rule: RuleIndex) -> String {
+    match image.place(rule) {
+        Some((nfproto, table, chain, handle)) => {
+            let family = match nfproto {
+                1 => "inet",
+                2 => "ip",
+                3 => "arp",
+                7 => "bridge",
+                10 => "ip6",
+                _ => "netdev",
+            };
+            format!("{family} {table} {chain} handle {handle}")
+        }
+        None => format!("rule {}", rule.0),
+    }
+}
+
+/// Appends all code to the map of this process: each stretch with the rule that it is of, or `hook` for what is between
+/// them. Code that rules share bears the name of the first of them.
+pub(crate) fn write_map(code: &Code, image: &Image) -> io::Result<()> {
+    let name = format!("/tmp/perf-{}.map", std::process::id());
+    let mut file = BufWriter::new(OpenOptions::new().create(true).append(true).open(name)?);
+    for (address, len, mark) in code.stretches() {
+        match mark.checked_sub(1) {
+            Some(rule) => writeln!(file, "{address:x} {len:x} {}", rule_name(image, RuleIndex(rule)))?,
+            None => writeln!(file, "{address:x} {len:x} hook")?,
+        }
+    }
+    file.flush()
+}

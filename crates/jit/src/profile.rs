@@ -1,0 +1,139 @@
+//! Where the time goes: ticks of the processor's clock, by rule and stage.
+//!
+//! Code that is made for profiling notes the clock at the beginning of each rule and stage; what has passed since counts
+//! for the one before. Rules share nothing then, and chains have no lookups, so a profile tells what rules cost beside each
+//! other, not what they cost without it. What a packet brings about meanwhile (an answer that passes other hooks) ends the
+//! count of what brought it about.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use penstock_program::image::RuleIndex;
+
+/// What ticks are counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profiled {
+    /// A rule.
+    Rule(RuleIndex),
+    /// An entry of a list that is no chain.
+    Stage {
+        /// Number of the list.
+        list: usize,
+        /// Number of the entry.
+        entry: usize,
+    },
+}
+
+/// Ticks of one rule or stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileLine {
+    /// Which.
+    pub what: Profiled,
+    /// How often it was begun.
+    pub count: u64,
+    /// Ticks: cycles of the time stamp counter on x86-64, of the virtual counter on AArch64.
+    pub ticks: u64,
+}
+
+/// The counts. Written by one worker at a time; relaxed atomics, so that others may read meanwhile.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    /// Count and ticks by number; number 0 is what is between lists.
+    cells: Box<[[AtomicU64; 2]]>,
+    rules: usize,
+    stages: Vec<(usize, usize)>,
+    current: AtomicU64,
+    since: AtomicU64,
+}
+
+/// The processor's clock.
+fn now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction; it reads a counter.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: reads a counter that user programs may read, and touches no memory.
+        unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    0
+}
+
+impl Profile {
+    /// For so many rules, and entries of lists that are no chains.
+    pub(crate) fn new(rules: usize, stages: Vec<(usize, usize)>) -> Self {
+        let cells = (0..1 + rules + stages.len()).map(|_| Default::default()).collect();
+        Profile { cells, rules, stages, current: AtomicU64::new(0), since: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn number_of_rule(rule: u32) -> u64 {
+        1 + u64::from(rule)
+    }
+
+    pub(crate) fn number_of_stage(&self, list: usize, entry: usize) -> u64 {
+        let stage = self.stages.iter().position(|s| *s == (list, entry));
+        stage.map_or(0, |stage| (1 + self.rules + stage) as u64)
+    }
+
+    /// From now on ticks count for `number`.
+    #[inline]
+    pub(crate) fn tick(&self, number: u64) {
+        let at = now();
+        let elapsed = at.wrapping_sub(self.since.load(Relaxed));
+        let add = |number: u64, which: usize, much: u64| {
+            if let Some(cell) = self.cells.get(number as usize) {
+                cell[which].store(cell[which].load(Relaxed).wrapping_add(much), Relaxed);
+            }
+        };
+        add(self.current.load(Relaxed), 1, elapsed);
+        add(number, 0, 1);
+        self.current.store(number, Relaxed);
+        self.since.store(at, Relaxed);
+    }
+
+    /// What was begun at least once.
+    pub(crate) fn lines(&self) -> Vec<ProfileLine> {
+        let lines = self.cells.iter().enumerate().skip(1).filter_map(|(number, cell)| {
+            let [count, ticks] = [cell[0].load(Relaxed), cell[1].load(Relaxed)];
+            let what = match number.checked_sub(1 + self.rules) {
+                Some(stage) => {
+                    let (list, entry) = *self.stages.get(stage)?;
+                    Profiled::Stage { list, entry }
+                }
+                None => Profiled::Rule(RuleIndex(number as u32 - 1)),
+            };
+            (count > 0).then_some(ProfileLine { what, count, ticks })
+        });
+        lines.collect()
+    }
+}
+
+/// [`Profile::tick`] for compiled code.
+///
+/// # Safety
+/// `profile` is that of the code that calls, which lives as long as the code.
+pub(crate) unsafe extern "C" fn tick(profile: *const Profile, number: u64) -> u64 {
+    // SAFETY: the caller vouches for it.
+    unsafe { &*profile }.tick(number);
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_count_for_what_began_last() {
+        let profile = Profile::new(2, vec![(0, 3)]);
+        let stage = profile.number_of_stage(0, 3);
+        for number in [Profile::number_of_rule(1), stage, Profile::number_of_rule(1), 0] {
+            profile.tick(number);
+        }
+        let lines: Vec<_> = profile.lines().into_iter().map(|l| (l.what, l.count)).collect();
+        assert_eq!(lines, [(Profiled::Rule(RuleIndex(1)), 2), (Profiled::Stage { list: 0, entry: 3 }, 1)]);
+    }
+}
