@@ -144,7 +144,9 @@ impl Session {
         let code = self.context.compiled_code();
         let size = code.map_or(0, |code| code.code_info().total_size);
         let marks = code.map_or(&[][..], |code| code.buffer.get_srclocs_sorted());
-        let marks = marks.iter().map(|m| (m.start, m.end, m.loc.bits())).collect();
+        // Without a mark it is the largest number.
+        let number = |mark: u32| if mark == ir::SourceLoc::default().bits() { 0 } else { mark };
+        let marks = marks.iter().map(|m| (m.start, m.end, number(m.loc.bits()))).collect();
         self.module.clear_context(&mut self.context);
         defined.map_err(CompileError::code)?;
         self.defined.push(Defined { function, size, marks });

@@ -446,6 +446,7 @@ fn interpret(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
 }
 
 fn policy(frame: &mut Frame<'_, '_>, chain: ChainIndex, next: Block) {
+    frame.asm.mark(0);
     if frame.image.chain(chain).and_then(|c| c.policy_accept).unwrap_or(true) {
         frame.asm.jump(next);
     } else {
