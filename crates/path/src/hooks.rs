@@ -308,6 +308,7 @@ impl Hooks {
             Some(Stage::Defrag) => "defragmentation",
             Some(Stage::Conntrack) => "connection tracking",
             Some(Stage::Nat) => "translation",
+            Some(Stage::Synproxy) => "synproxy",
             Some(Stage::Confirm) => "confirmation",
             None => "stage",
         };

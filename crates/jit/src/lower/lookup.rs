@@ -74,7 +74,7 @@ fn small(set: &Set<LinkedValue>, key_len: u8) -> Option<Vec<ElementRef<'_, Linke
         e.key.len() == usize::from(key_len)
             && e.key_end.is_none_or(|end| one_field && end.len() == usize::from(key_len))
     };
-    elements.iter().all(|e| fits(e)).then_some(elements)
+    elements.iter().all(fits).then_some(elements)
 }
 
 /// Whether the key is an element's.
