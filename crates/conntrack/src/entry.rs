@@ -144,11 +144,11 @@ pub(crate) struct Extra {
     pub children: u32,
     /// Number of the timeout policy, 0 for none.
     pub policy: u16,
-    pub helper: Option<Helping>,
+    pub helper: Option<Box<Helping>>,
     pub seqadj: Option<Box<[SeqAdjust; 2]>>,
     pub expects: ExpectList,
     /// How it is translated, if its master is.
-    pub follow: Option<Follow>,
+    pub follow: Option<Box<Follow>>,
     /// Which events are told; `None` for all.
     pub event_mask: Option<u16>,
     /// SYN proxy holds it open.
@@ -156,6 +156,9 @@ pub(crate) struct Extra {
     /// What ends with it.
     pub attached: Attached,
 }
+
+// With labels every connection has one.
+const _: () = assert!(size_of::<Extra>() <= 128);
 
 /// Packets and bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

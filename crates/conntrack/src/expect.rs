@@ -336,7 +336,7 @@ impl Conntrack {
         self.set_master(n, expectation.master);
         let extra = self.extra_mut(n);
         extra.secmark = secmark;
-        extra.follow = expectation.follow;
+        extra.follow = expectation.follow.map(Box::new);
         let e = &mut self.store[n];
         e.mark = mark;
         e.status |= status::EXPECTED;

@@ -99,7 +99,7 @@ impl<'a> Connection<'a> {
 
     /// How it is translated, if another connection expected it and that one is translated.
     pub fn follow(&self) -> Option<Follow> {
-        self.table.extra(self.n)?.follow
+        self.table.extra(self.n)?.follow.as_deref().copied()
     }
 
     /// Which tracker has it.

@@ -233,14 +233,14 @@ impl Conntrack {
 
     pub(crate) fn give_helper(&mut self, n: u32, number: u16) {
         if helper_of(number).is_some() {
-            self.extra_mut(n).helper = Some(Helping { number, memory: Memory::Nothing });
+            self.extra_mut(n).helper = Some(Box::new(Helping { number, memory: Memory::Nothing }));
         }
     }
 
     /// Takes away what a helper entered for an entry that ends.
     pub(crate) fn forget_helper(&mut self, n: u32) {
         if let Some(Helping { memory: Memory::Pptp(call), .. }) =
-            self.extra(n).and_then(|x| x.helper.as_ref())
+            self.extra(n).and_then(|x| x.helper.as_deref())
         {
             let mut call = *call;
             self.forget_call(&mut call);
@@ -300,7 +300,7 @@ impl Conntrack {
         n: u32,
         at: &Layers,
         helper: &'static Helper,
-        mut helping: Helping,
+        mut helping: Box<Helping>,
         surroundings: Surroundings,
         replace: Replace,
     ) -> Verdict {
