@@ -186,7 +186,7 @@ fn an_answer_may_change_mark_and_bytes_and_choose_another_queue() {
     listener.receive(&mut path, "wan", &udp());
     assert_eq!(listener.verdict(&mut path, nowhere(true)).len(), 1);
 
-    let elsewhere = (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload(&[7; 900])).build();
+    let elsewhere = (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload([7; 900])).build();
     listener.receive(&mut path, "wan", &udp());
     listener.seen.frames.clear();
     let new = QueueAnswer { verdict: QueueVerdict::Accept, mark: Some(9), payload: Some(&elsewhere) };

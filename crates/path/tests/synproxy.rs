@@ -138,7 +138,7 @@ fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted
 
     // Data, both ways: the server sees its own numbers, the client those that it was told.
     let data = Tcp::new(80, 1000).seq(SERVER_ISN + 1).ack(ISN + 1).nop().nop().timestamp(server_time + 9, 78);
-    let [data] = &send(&mut path, "lan", server(data) / payload(&[1; 10]), START + 3)[..] else {
+    let [data] = &send(&mut path, "lan", server(data) / payload([1; 10]), START + 3)[..] else {
         panic!("one segment")
     };
     assert_eq!((data.seq, data.ack), (cookie.wrapping_add(1), ISN + 1));

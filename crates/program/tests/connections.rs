@@ -499,7 +499,7 @@ fn the_socket_of_an_icmp_error_is_that_of_the_packet_it_quotes() {
     let any = query(SocketKind::Any, (B, 80));
     let mark = "[ socket load mark => reg 1 ]\n[ cmp eq reg 1 0x00000003 ]";
     for (kind, matches) in [(3, true), (11, true), (8, false)] {
-        let error = Ipv4::new("198.18.7.7", B) / Icmp::new(kind, 0) / payload(&quoted.clone().build());
+        let error = Ipv4::new("198.18.7.7", B) / Icmp::new(kind, 0) / payload(quoted.clone().build());
         let mut out = Outside { sockets: vec![(any, SOCKET)], ..outside() };
         let outcome = run_text(mark, &mut packet(error, 0x0800), &mut out);
         assert_eq!(outcome == Outcome::Accept, matches, "type {kind}");
@@ -518,7 +518,8 @@ fn tproxy_gives_packets_to_established_sockets_then_to_listeners() {
     let port = "[ immediate reg 2 0x0000b80b ]\n[ tproxy ip port reg 2 ]";
     let addr = "[ immediate reg 1 0x0100007f ]\n[ tproxy ip addr reg 1 ]";
     let syn = || packet(Ipv4::new(A, B) / Tcp::new(1000, 80).syn(), 0x0800);
-    let cases: [(&str, &str, Packet, Vec<(SocketQuery, LocalSocket)>, u32); 9] = [
+    type Case<'a> = (&'a str, &'a str, Packet, Vec<(SocketQuery, LocalSocket)>, u32);
+    let cases: [Case<'_>; 9] = [
         ("the listener", both, syn(), vec![(at(("127.0.0.1", 3000)), SOCKET)], 9),
         ("not the one at the packet's port", both, syn(), vec![(at(("127.0.0.1", 80)), SOCKET)], 0),
         ("one that is not transparent", both, syn(), vec![(at(("127.0.0.1", 3000)), plain)], 0),

@@ -138,7 +138,7 @@ pub struct Options {
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
-    Run(Options),
+    Run(Box<Options>),
     Help,
 }
 
@@ -233,7 +233,7 @@ impl Options {
             None if code != CompileOptions::default() => Engine::JitAtOnce,
             None => Engine::Jit,
         };
-        Ok(Wanted::Run(Options {
+        Ok(Wanted::Run(Box::new(Options {
             net: net.ok_or("--net is missing")?,
             rules: rules.ok_or("--rules is missing")?,
             reads,
@@ -253,7 +253,7 @@ impl Options {
             code,
             trace,
             allow_exec,
-        }))
+        })))
     }
 }
 
