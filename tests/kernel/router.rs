@@ -88,6 +88,27 @@ fn run(command: &str, args: &[&str], input: &str) -> Result<String, String> {
     Err(format!("{command} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
+/// The bridges of `net.ip` lines.
+fn bridges(net: &str) -> Vec<String> {
+    let words = net.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let made = words
+        .filter(|w| w.starts_with(&["link", "add", "name"]) && w.windows(2).any(|w| w == ["type", "bridge"]));
+    made.filter_map(|w| Some((*w.get(3)?).to_owned())).collect()
+}
+
+/// Carries out lines as `ip -batch` takes them, and `bridge -batch` those that begin with `bridge`.
+fn configure(net: &str) -> Result<(), String> {
+    let lines: Vec<&str> = net.lines().collect();
+    let of_bridge = |line: &str| line.strip_prefix("bridge ").is_some();
+    for run_of_lines in lines.chunk_by(|a, b| of_bridge(a) == of_bridge(b)) {
+        let batch: String =
+            run_of_lines.iter().map(|l| format!("{}\n", l.strip_prefix("bridge ").unwrap_or(l))).collect();
+        let tool = if of_bridge(run_of_lines[0]) { "bridge" } else { "ip" };
+        run(tool, &["-batch", "-"], &batch)?;
+    }
+    Ok(())
+}
+
 /// Sets a value under `/proc/sys/net` of the present namespace, if this kernel has it.
 fn sysctl(name: &str, value: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/{name}"), value);
@@ -140,7 +161,11 @@ impl Router {
                 sysctl(&format!("ipv6/conf/{conf}/{name}"), value);
             }
         }
-        run("ip", &["-batch", "-"], net).map_err(|e| {
+        // Frames on bridges are to pass bridge hooks only (br_netfilter).
+        for name in ["iptables", "ip6tables", "arptables"] {
+            sysctl(&format!("bridge/bridge-nf-call-{name}"), "0");
+        }
+        configure(net).map_err(|e| {
             if e.contains("Unknown device type") || e.contains("Operation not supported") {
                 let line = e.lines().next_back().unwrap_or_default();
                 Unavailable::Skip(format!("this kernel lacks a device type ({})", line.trim()))
@@ -182,7 +207,13 @@ impl Router {
         router.enter()?;
         let log = Log::open(GROUP)?;
         let host = Host::open()?;
-        let raw = devices.iter().filter_map(|d| Some((d.clone(), Wire::open(d, false).ok()?))).collect();
+        let senders = devices.iter().cloned().chain(bridges(net));
+        let raw = senders
+            .filter_map(|d| {
+                let wire = Wire::open(&d, false).ok()?;
+                Some((d, wire))
+            })
+            .collect();
         run("nft", &["-f", "-"], DELIVERY).map_err(Unavailable::Failed)?;
         // The host announces its multicast memberships when the wires come up; then it is silent.
         std::thread::sleep(Duration::from_millis(150));
@@ -264,7 +295,8 @@ impl Router {
         if self.spent {
             *self = Router::new(&self.net.clone()).map_err(|e| format!("{e:?}"))?;
         }
-        self.spent = scenario.has_fragments();
+        // What bridges learned would be known in the next one.
+        self.spent = scenario.has_fragments() || !bridges(&self.net).is_empty();
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
         self.load(&scenario.all_rules())?;

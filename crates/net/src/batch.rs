@@ -1,6 +1,6 @@
 //! Reading of `ip -batch` files.
 //!
-//! The words are ip(8)'s. A line may begin with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on
+//! The words are ip(8)'s; a line that begins with `bridge` has those of bridge(8). A line may begin with `-4` or `-6` (and `ip` before it), which `ip` itself takes only on
 //! its command line: IPv6 rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly
 //! as what is unknown.
 
@@ -8,6 +8,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::bridge::Bridge;
+use crate::bridge_lines;
 use crate::config::{Config, Mode};
 use crate::lines::{self, Words, lines};
 use crate::{
@@ -59,6 +61,9 @@ fn abbreviated<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
 
 fn apply(config: &mut Config, words: &[String]) -> Done {
     let mut words = Words::new(words);
+    if words.take("bridge") {
+        return bridge_lines::line(config, &mut words);
+    }
     words.take("ip");
     let mut six = None;
     loop {
@@ -130,6 +135,8 @@ struct LinkWords {
     generate: Option<bool>,
     alias: Option<String>,
     netns: bool,
+    /// The bridge, `None` within for `nomaster`.
+    master: Option<Option<String>>,
 }
 
 /// Types of which every one is a wire to us.
@@ -188,9 +195,11 @@ impl LinkWords {
                     w.value()?;
                     self.netns = true;
                 }
-                "master" | "nomaster" | "vrf" | "xdp" | "xdpgeneric" | "xdpdrv" | "xdpoffload" | "vf"
-                | "carrier" | "protodown" | "dynamic" | "trailers" | "operstate" | "state" | "mode"
-                | "macaddr" | "altname" | "property" => {
+                "master" => self.master = Some(Some(w.value()?.to_owned())),
+                "nomaster" if !adding => self.master = Some(None),
+                "vrf" | "xdp" | "xdpgeneric" | "xdpdrv" | "xdpoffload" | "vf" | "carrier" | "protodown"
+                | "dynamic" | "trailers" | "operstate" | "state" | "mode" | "macaddr" | "altname"
+                | "property" => {
                     return Err(format!("\"{word}\" is not supported yet"));
                 }
                 name if self.name.is_none() && !name.starts_with('-') => self.name = Some(name.to_owned()),
@@ -215,6 +224,7 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
         index: l.index.unwrap_or(0),
         name: name.into(),
         kind: LinkKind::Loopback,
+        port: None,
         mac: l.mac.unwrap_or_default(),
         mac_inherited: false,
         broadcast: l.broadcast.unwrap_or(Mac::BROADCAST),
@@ -274,16 +284,31 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
             }
             link.kind = LinkKind::Wire { peer: peer.map(Arc::from), kind: wire.into() };
         }
-        "bridge" | "ipip" | "sit" | "ip6tnl" | "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6"
-        | "xfrm" | "vxlan" | "geneve" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team"
-        | "vrf" | "macsec" | "wireguard" | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib"
-        | "netkit" | "gtp" | "rmnet" | "lowpan" | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt"
-        | "ppp" => {
+        "bridge" => {
+            if l.lower.is_some() {
+                return Err("\"link\" makes no sense with \"type bridge\"".into());
+            }
+            let mut bridge = Bridge::default();
+            if let Some(pvid) = bridge_lines::bridge_words(w, &mut bridge)? {
+                bridge.vlans.change_default(bridge.default_pvid, pvid);
+                bridge.default_pvid = pvid;
+            }
+            link.mac_inherited = l.mac.is_none();
+            link.kind = LinkKind::Bridge(bridge);
+        }
+        "ipip" | "sit" | "ip6tnl" | "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm"
+        | "vxlan" | "geneve" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf"
+        | "macsec" | "wireguard" | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib" | "netkit"
+        | "gtp" | "rmnet" | "lowpan" | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt" | "ppp" => {
             return Err(format!("link type \"{kind_name}\" is not supported yet"));
         }
         other => return Err(format!("unknown link type \"{other}\"")),
     }
     let index = config.add_link(link)?;
+    if let Some(Some(master)) = &l.master {
+        let master = config.link(master)?.index;
+        config.attach(index, master)?;
+    }
     if l.up == Some(true) {
         config.set_up(index)?;
     }
@@ -338,15 +363,17 @@ fn qos_words(w: &mut Words<'_>, mut add: impl FnMut(u32, u32)) -> Done {
 
 fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
     let mut l = LinkWords::default();
-    if l.read(w, false)? {
-        return Err("\"link set … type\" is not supported yet".into());
-    }
+    let typed = l.read(w, false)?;
     let name = l.name.as_deref().ok_or("\"link set\" needs a device")?;
     if config.is_far_end(name) {
         // What happens at the other end of a wire is not ours.
         return Ok(());
     }
     let index = config.link(name)?.index;
+    if typed {
+        w.next();
+        link_type(config, w, index)?;
+    }
     if l.netns {
         return Err("\"netns\" is only possible for the far end of a wire".into());
     }
@@ -375,12 +402,38 @@ fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
         link.multicast = l.multicast.unwrap_or(link.multicast);
         link.addrgenmode = l.generate.unwrap_or(link.addrgenmode);
     }
+    match &l.master {
+        Some(Some(master)) => {
+            let master = config.link(master)?.index;
+            config.attach(index, master)?;
+        }
+        Some(None) => config.detach(index),
+        None => {}
+    }
     match l.up {
         Some(true) => config.set_up(index)?,
         Some(false) => config.set_down(index),
         None => {}
     }
     Ok(())
+}
+
+/// What follows `type` in `link set`.
+fn link_type(config: &mut Config, w: &mut Words<'_>, index: u32) -> Done {
+    match w.value()? {
+        "bridge_slave" => {
+            let port = config.port_mut(index).ok_or("the device is no port of a bridge")?;
+            bridge_lines::port_words(w, port)
+        }
+        "bridge" => {
+            let bridge = config.bridge_mut(index).ok_or("the device is no bridge")?;
+            if let Some(pvid) = bridge_lines::bridge_words(w, bridge)? {
+                config.set_default_pvid(index, pvid);
+            }
+            Ok(())
+        }
+        other => Err(format!("\"link set … type {other}\" is not supported yet")),
+    }
 }
 
 fn scope(word: &str) -> Result<Scope, String> {

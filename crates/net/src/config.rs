@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::bridge::FdbEntry;
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
 use crate::{
@@ -45,9 +46,17 @@ pub(crate) struct Config {
     custom6: bool,
     neighbours4: Neighbours<u32>,
     neighbours6: Neighbours<u128>,
+    /// Entries of bridges that were added by hand.
+    pub(crate) fdb: Vec<FdbEntry>,
 }
 
 const EXISTS: &str = "File exists";
+
+/// An address that the kernel itself gives to a link.
+fn generated6(local: u128, len: u8) -> Address6 {
+    let noprefixroute = len == 128;
+    Address6 { local, peer: None, len, noprefixroute, metric: 0, deprecated: false, generated: true }
+}
 
 impl Config {
     pub(crate) fn new() -> Self {
@@ -55,6 +64,7 @@ impl Config {
             index: LOOPBACK,
             name: "lo".into(),
             kind: LinkKind::Loopback,
+            port: None,
             mac: Mac::default(),
             mac_inherited: false,
             broadcast: Mac::default(),
@@ -88,6 +98,7 @@ impl Config {
             custom6: false,
             neighbours4: Neighbours::default(),
             neighbours6: Neighbours::default(),
+            fdb: Vec::new(),
         }
     }
 
@@ -100,8 +111,10 @@ impl Config {
             rule.iif_index = index(&self.links, &rule.iif).unwrap_or(0);
             rule.oif_index = index(&self.links, &rule.oif).unwrap_or(0);
         }
+        let fdb = self.all_fdb();
         Network::new(
             self.links,
+            fdb,
             Parts { routes: self.routes4, rules: self.rules4, neighbours: self.neighbours4 },
             Parts { routes: self.routes6, rules: self.rules6, neighbours: self.neighbours6 },
             self.unmerged,
@@ -120,11 +133,11 @@ impl Config {
         self.far_ends.iter().any(|f| **f == *name)
     }
 
-    fn link_mut(&mut self, index: u32) -> Option<&mut Link> {
+    pub(crate) fn link_mut(&mut self, index: u32) -> Option<&mut Link> {
         self.links.iter_mut().find(|l| l.index == index)
     }
 
-    fn by_index(&self, index: u32) -> Option<&Link> {
+    pub(crate) fn by_index(&self, index: u32) -> Option<&Link> {
         self.links.iter().find(|l| l.index == index)
     }
 
@@ -176,7 +189,7 @@ impl Config {
         Ok(())
     }
 
-    fn uppers(&self, index: u32) -> Vec<u32> {
+    pub(crate) fn uppers(&self, index: u32) -> Vec<u32> {
         self.links.iter().filter(|l| l.vlan().is_some_and(|v| v.lower == index)).map(|l| l.index).collect()
     }
 
@@ -194,6 +207,9 @@ impl Config {
                 l.mac = mac;
             }
         }
+        if let Some(bridge) = self.bridge_of(index) {
+            self.follow_ports(bridge);
+        }
         Ok(())
     }
 
@@ -207,6 +223,23 @@ impl Config {
                 return Err("Numerical result out of range: the device below has a smaller MTU".into());
             }
         }
+        if let Some(bridge) = self.bridge_mut(index) {
+            bridge.mtu_set = true;
+        }
+        self.change_mtu(index, mtu);
+        if let Some(bridge) = self.bridge_of(index) {
+            self.follow_ports(bridge);
+        }
+        Ok(())
+    }
+
+    /// The bridge that a device is a port of.
+    fn bridge_of(&self, index: u32) -> Option<u32> {
+        self.by_index(index)?.port.as_ref().map(|p| p.bridge)
+    }
+
+    /// A device gets an MTU, and those on it none larger.
+    pub(crate) fn change_mtu(&mut self, index: u32, mtu: u32) {
         let uppers = self.uppers(index);
         if let Some(l) = self.link_mut(index) {
             l.mtu = mtu;
@@ -219,7 +252,6 @@ impl Config {
         if mtu < 1280 {
             self.stop6(index);
         }
-        Ok(())
     }
 
     pub(crate) fn set_up(&mut self, index: u32) -> Result<(), String> {
@@ -232,7 +264,7 @@ impl Config {
         {
             return Err("Network is down".into());
         }
-        let (loopback, generate, mac, mtu) = (link.is_loopback(), link.addrgenmode, link.mac, link.mtu);
+        let (loopback, mtu) = (link.is_loopback(), link.mtu);
         if let Some(l) = self.link_mut(index) {
             l.up = true;
         }
@@ -255,39 +287,42 @@ impl Config {
         if mtu < 1280 {
             return Ok(());
         }
-        let plain6 = |local, len, generated| Address6 {
-            local,
-            peer: None,
-            len,
-            noprefixroute: loopback,
-            metric: 0,
-            deprecated: false,
-            generated,
-        };
         if loopback {
-            let one = plain6(1, 128, true);
+            let one = generated6(1, 128);
             if !self.links[0].addresses6.iter().any(|a| a.local == 1) {
                 self.links[0].addresses6.push(one);
             }
-        } else {
-            let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
-            group.metric = 256;
-            self.routes6.push(group);
-            if generate {
-                let m = mac.0;
-                let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
-                let local = 0xfe80 << 112 | u128::from(u64::from_be_bytes(id));
-                if let Some(l) = self.link_mut(index)
-                    && !l.addresses6.iter().any(|a| a.local == local)
-                {
-                    l.addresses6.push(plain6(local, 64, true));
-                }
-            }
+        } else if self.by_index(index).is_some_and(|l| l.bridge().is_none()) || self.has_carrier(index) {
+            self.start6(index);
         }
         for a in self.addresses6(index) {
             self.routes_of6(index, &a);
         }
+        if let Some(bridge) = self.bridge_of(index) {
+            self.carrier(bridge);
+        }
         Ok(())
+    }
+
+    /// IPv6 begins on a link that is up: the route of groups, and the link-local address, which is given and has no routes
+    /// yet. Does nothing where it has begun.
+    pub(crate) fn start6(&mut self, index: u32) -> Option<Address6> {
+        let link = self.by_index(index)?;
+        let (generate, m) = (link.addrgenmode, link.mac.0);
+        let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
+        group.metric = 256;
+        if self.routes6.iter().any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops) {
+            return None;
+        }
+        self.routes6.push(group);
+        let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
+        let address = generated6(0xfe80 << 112 | u128::from(u64::from_be_bytes(id)), 64);
+        let link = self.link_mut(index).filter(|_| generate)?;
+        if link.addresses6.iter().any(|a| a.local == address.local) {
+            return None;
+        }
+        link.addresses6.push(address.clone());
+        Some(address)
     }
 
     pub(crate) fn set_down(&mut self, index: u32) {
@@ -412,7 +447,7 @@ impl Config {
     }
 
     /// Routes that an IPv6 address makes on a forwarding router.
-    fn routes_of6(&mut self, index: u32, a: &Address6) {
+    pub(crate) fn routes_of6(&mut self, index: u32, a: &Address6) {
         let loopback = index == LOOPBACK;
         let mut add = |kind, prefix: u128, len, metric| {
             let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };

@@ -20,6 +20,9 @@
 //! lookup side, so that prefixes compare as numbers.
 
 mod batch;
+mod bridge;
+mod bridge_config;
+mod bridge_lines;
 mod config;
 mod lines;
 mod link;
@@ -31,6 +34,7 @@ mod rule;
 mod source;
 
 pub use batch::Error;
+pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
 pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_wire::ethernet::Mac;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use penstock_wire::ethernet::Mac;
 
+use crate::bridge::{Bridge, BridgePort};
+
 /// Scope of an address or route (`RT_SCOPE_*`); greater is narrower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(pub u8);
@@ -35,6 +37,8 @@ pub enum LinkKind {
     },
     /// 802.1Q or 802.1ad on another link.
     Vlan(Vlan),
+    /// A bridge.
+    Bridge(Bridge),
 }
 
 /// A VLAN device.
@@ -101,9 +105,11 @@ pub struct Link {
     pub name: Arc<str>,
     /// What it is.
     pub kind: LinkKind,
+    /// The bridge that it is a port of.
+    pub port: Option<BridgePort>,
     /// Its address.
     pub mac: Mac,
-    /// Whether the address follows the lower link's (VLAN devices).
+    /// Whether the address follows the lower link's (VLAN devices), or the least of the ports' (bridges).
     pub mac_inherited: bool,
     /// Link broadcast address.
     pub broadcast: Mac,
@@ -142,7 +148,16 @@ impl Link {
     pub fn vlan(&self) -> Option<&Vlan> {
         match &self.kind {
             LinkKind::Vlan(v) => Some(v),
-            LinkKind::Loopback | LinkKind::Wire { .. } => None,
+            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Bridge(_) => None,
+        }
+    }
+
+    /// The bridge it is, if it is one.
+    #[inline]
+    pub fn bridge(&self) -> Option<&Bridge> {
+        match &self.kind {
+            LinkKind::Bridge(b) => Some(b),
+            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) => None,
         }
     }
 
@@ -152,6 +167,7 @@ impl Link {
             LinkKind::Loopback => "",
             LinkKind::Wire { kind, .. } => kind,
             LinkKind::Vlan(_) => "vlan",
+            LinkKind::Bridge(_) => "bridge",
         }
     }
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use crate::lpm::{Key, Lpm};
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
-use crate::{LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use crate::{
+    BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL,
+    TABLE_MAIN,
+};
 
 /// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +126,9 @@ pub struct Network {
     by_index: Vec<Option<u32>>,
     vlans: HashMap<(u32, u16, u16), u32, Quick>,
     lowers: Vec<bool>,
+    /// Some link is a bridge.
+    bridges: bool,
+    fdb: Vec<FdbEntry>,
     own4: HashMap<u32, u32, Quick>,
     custom4: bool,
     v4: Family<u32>,
@@ -223,6 +229,7 @@ fn in_range(port: u16, range: Option<(u16, u16)>) -> bool {
 impl Network {
     pub(crate) fn new(
         links: Vec<Link>,
+        fdb: Vec<FdbEntry>,
         v4: Parts<u32>,
         v6: Parts<u128>,
         unmerged4: bool,
@@ -243,6 +250,8 @@ impl Network {
         let own4 = addresses.collect();
         let custom4 = unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
+            bridges: links.iter().any(|l| l.bridge().is_some()),
+            fdb,
             links,
             by_index,
             own4,
@@ -280,6 +289,21 @@ impl Network {
     #[inline]
     pub fn vlan(&self, lower: u32, protocol: u16, id: u16) -> Option<u32> {
         self.vlans.get(&(lower, protocol, id)).copied()
+    }
+
+    /// What makes a link a port of a bridge.
+    #[inline]
+    pub fn bridge_port(&self, index: u32) -> Option<&BridgePort> {
+        if !self.bridges {
+            return None;
+        }
+        self.link(index)?.port.as_ref()
+    }
+
+    /// What the forwarding tables of bridges hold from the beginning: the addresses of bridges and ports, and entries that
+    /// were added.
+    pub fn fdb(&self) -> &[FdbEntry] {
+        &self.fdb
     }
 
     /// Whether VLAN devices sit on the link.

@@ -193,7 +193,7 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
     let cases = [
         ("link add a type veth foo", "net.ip:4: unknown word \"foo\""),
         ("foo add", "net.ip:4: unknown word \"foo\""),
-        ("link add b type bridge", "net.ip:4: link type \"bridge\" is not supported yet"),
+        ("link add b type bond", "net.ip:4: link type \"bond\" is not supported yet"),
         ("link add b type nonsense", "net.ip:4: unknown link type \"nonsense\""),
         ("link add a type veth", "net.ip:4: File exists"),
         ("link add link b name b.7 type vlan id 7", "net.ip:4: Cannot find device \"b\""),

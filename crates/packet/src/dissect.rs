@@ -117,6 +117,19 @@ impl Packet {
         }
     }
 
+    /// Puts the tag that the packet holds back into the frame as if it had never been taken out: it is payload, and its
+    /// protocol that of the packet (`vlan_insert_tag_set_proto()`).
+    pub fn restore_tag(&mut self) {
+        let Some(tag) = self.meta.vlan.take() else { return };
+        self.insert_tag(tag);
+        if self.link().len() >= ethernet::LEN + vlan::LEN {
+            self.network -= vlan::LEN;
+            self.data = self.network;
+            self.meta.protocol = tag.protocol;
+            self.set_transport(None);
+        }
+    }
+
     /// Inserts a tag between the addresses and the type.
     fn insert_tag(&mut self, tag: VlanTag) {
         const AT: usize = 12;

@@ -155,7 +155,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `nf_ct_frag6_gather()`.
-    fn ip6_gather(&mut self, packet: &mut Packet, user: User) -> Gathered {
+    pub(crate) fn ip6_gather(&mut self, packet: &mut Packet, user: User) -> Gathered {
         let network = packet.network();
         let Some(h) = ipv6::Header::new(network) else { return Gathered::NotOurs };
         // A jumbogram has no fragments.
@@ -432,7 +432,7 @@ impl<S: Sink> Worker<'_, S> {
 }
 
 /// What [`Worker::ip6_gather`] made of a packet.
-enum Gathered {
+pub(crate) enum Gathered {
     /// It is the whole packet now.
     Whole,
     /// It is no fragment that could be put together.

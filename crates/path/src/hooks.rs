@@ -21,6 +21,7 @@ pub(crate) enum Protocol {
     Ip = 0,
     Ip6 = 1,
     Arp = 2,
+    Bridge = 3,
 }
 
 /// A base chain in a list.
@@ -46,6 +47,12 @@ pub(crate) enum Stage {
     Synproxy,
     /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
     Confirm,
+    /// A frame on a bridge becomes a whole packet and gets its connection (`nf_ct_bridge_pre()`).
+    BridgeConntrack,
+    /// A frame for the bridge device that is not for this host alone forgets its new connection (`nf_ct_bridge_in()`).
+    BridgeInput,
+    /// As [`Stage::Confirm`]; what was put together is cut again (`nf_ct_bridge_post()`).
+    BridgeConfirm,
 }
 
 /// What packets pass at a hook, in order.
@@ -90,11 +97,12 @@ struct Registered {
     stage: Stage,
 }
 
-/// Number of lists that belong to no device: three families with the five hooks from prerouting to postrouting.
-const LISTS: usize = 15;
+/// Number of lists that belong to no device: four families with the five hooks from prerouting to postrouting.
+const LISTS: usize = 20;
 const NFPROTO_NETDEV: u8 = 5;
-const INGRESS: u32 = 15;
-const EGRESS: u32 = 16;
+const NFPROTO_BRIDGE: u8 = 7;
+const INGRESS: u32 = 20;
+const EGRESS: u32 = 21;
 
 /// All lists of a generation. An empty list costs the test of one bit.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -142,7 +150,7 @@ struct Registry {
 }
 
 impl Registry {
-    /// Chains for devices that do not exist are in no list; bridge chains see no packets, since there are no bridges.
+    /// Chains for devices that do not exist are in no list.
     fn chain(&mut self, net: &Network, family: Family, chain: ChainIndex, base: &BaseChain) {
         let stage = Stage::Chain(Entry { chain, family, kind: base.kind });
         let entry = Registered { priority: base.priority, order: Reverse(base.registered), stage };
@@ -151,7 +159,7 @@ impl Registry {
             Hook::Egress => Some(&mut self.egress),
             _ => None,
         };
-        if let Some(lists) = per_device.filter(|_| family != Family::Bridge) {
+        if let Some(lists) = per_device {
             for link in net.links() {
                 if base.devices.iter().any(|d| names(d, &link.name))
                     && let Some(list) = lists.get_mut(link.index as usize)
@@ -166,7 +174,8 @@ impl Registry {
             Family::Ip => &[Protocol::Ip],
             Family::Ip6 => &[Protocol::Ip6],
             Family::Arp => &[Protocol::Arp],
-            Family::Netdev | Family::Bridge => &[],
+            Family::Bridge => &[Protocol::Bridge],
+            Family::Netdev => &[],
         };
         for &protocol in protocols {
             if let Some(slot) = slot(protocol, base.hook) {
@@ -203,6 +212,14 @@ impl Registry {
     }
 }
 
+impl Registry {
+    fn bridge_stage(&mut self, hook: Hook, priority: i32, stage: Stage) {
+        if let Some(slot) = slot(Protocol::Bridge, hook) {
+            self.lists[slot].push(Registered { priority, order: Reverse(u64::MAX), stage });
+        }
+    }
+}
+
 /// A list in the order in which packets pass it.
 fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
     list.sort_by_key(|r| (r.priority, r.order));
@@ -213,7 +230,14 @@ fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
 fn chains(list: Vec<Registered>) -> Vec<Entry> {
     let chain = |stage| match stage {
         Stage::Chain(entry) => Some(entry),
-        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Synproxy | Stage::Confirm => None,
+        Stage::Defrag
+        | Stage::Conntrack
+        | Stage::Nat
+        | Stage::Synproxy
+        | Stage::Confirm
+        | Stage::BridgeConntrack
+        | Stage::BridgeInput
+        | Stage::BridgeConfirm => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
 }
@@ -227,7 +251,14 @@ fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
             jit::Entry::InetIngress { chain: *chain }
         }
         Stage::Chain(Entry { chain, .. }) => jit::Entry::Chain { chain: *chain, nfproto },
-        Stage::Defrag | Stage::Conntrack | Stage::Nat | Stage::Synproxy | Stage::Confirm => jit::Entry::Stage,
+        Stage::Defrag
+        | Stage::Conntrack
+        | Stage::Nat
+        | Stage::Synproxy
+        | Stage::Confirm
+        | Stage::BridgeConntrack
+        | Stage::BridgeInput
+        | Stage::BridgeConfirm => jit::Entry::Stage,
     }
 }
 
@@ -273,6 +304,11 @@ impl Hooks {
         registry.nat_stage(needs.nat, &behind_routing(NAT_SOURCE));
         registry.stage(needs.synproxy, Stage::Synproxy, &behind_routing(SYNPROXY));
         registry.stage(needs.conntrack, Stage::Confirm, &behind_routing(CONFIRM));
+        if needs.conntrack_bridge {
+            registry.bridge_stage(Hook::Prerouting, CONNTRACK, Stage::BridgeConntrack);
+            registry.bridge_stage(Hook::Input, CONFIRM, Stage::BridgeInput);
+            registry.bridge_stage(Hook::Postrouting, CONFIRM, Stage::BridgeConfirm);
+        }
 
         let mut used = 0;
         for (slot, list) in registry.lists.iter().enumerate() {
@@ -283,8 +319,11 @@ impl Hooks {
         let mut code = Vec::new();
         let mut slots = 0..LISTS;
         let lists = registry.lists.map(|list| {
-            let nfproto = [2, 10, 3][slots.next().unwrap_or(0) / 5 % 3];
-            hook_list(list, nfproto, false, &mut code)
+            let nfproto = [2, 10, 3, 7][slots.next().unwrap_or(0) / 5 % 4];
+            let mut list = hook_list(list, nfproto, false, &mut code);
+            // Behind each chain somebody looks whether the frame is to be routed (`meta broute`).
+            list.code = list.code.filter(|_| nfproto != NFPROTO_BRIDGE || list.stages.len() == 1);
+            list
         });
         let mut per_device = |lists: Vec<Vec<Registered>>, ingress| {
             lists.into_iter().map(|list| hook_list(list, NFPROTO_NETDEV, ingress, &mut code)).collect()

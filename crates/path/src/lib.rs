@@ -5,6 +5,9 @@
 //! frame -> untag -> ingress -> VLAN device -> prerouting -> route -> input -> host
 //!                                                              \-> forward -> postrouting -> egress -> wire
 //! host packet -> route -> output -> postrouting -> egress -> wire          raw frame -> egress -> wire
+//!
+//! bridge port -> ingress -> bridge prerouting -+-> forward -> postrouting -> egress of a port -> wire
+//!                                              \-> input -> ingress of the bridge device -> VLAN device -> …
 //! ```
 //!
 //! A [`Dataplane`] holds a network, a linked ruleset and the state that outlives bursts. What comes out goes to a
@@ -56,11 +59,11 @@
 //! - Devices are named by their index in the [`Network`](penstock_net::Network).
 //! - Everything that follows from a frame (answers, copies, fragments, packets through `lo`) is done before the next.
 //! - The host has no sockets: what is delivered is given to [`Sink::deliver`] and not answered.
-//! - Bridge chains are accepted and see nothing, since there are no bridges.
 //!
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
 mod ahead;
+mod bridge;
 mod code;
 mod connections;
 mod copies;

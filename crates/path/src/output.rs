@@ -40,7 +40,7 @@ pub(crate) fn route_key(protocol: Protocol, packet: &Packet) -> Option<RouteKey>
                 mark,
             })
         }
-        Protocol::Arp => None,
+        Protocol::Arp | Protocol::Bridge => None,
     }
 }
 
@@ -147,7 +147,7 @@ impl<S: Sink> Worker<'_, S> {
         match protocol {
             Protocol::Ip => self.ip4_output(packet, to),
             Protocol::Ip6 => self.ip6_output(packet, to, false),
-            Protocol::Arp => {}
+            Protocol::Arp | Protocol::Bridge => {}
         }
     }
 
@@ -172,7 +172,7 @@ impl<S: Sink> Worker<'_, S> {
                 let oif = if bound { packet.meta.oif } else { 0 };
                 self.ip6_route_output(daddr, Some(h.src().into()), mark, oif)
             }
-            Protocol::Arp => None,
+            Protocol::Arp | Protocol::Bridge => None,
         }
     }
 

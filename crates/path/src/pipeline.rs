@@ -55,11 +55,18 @@ impl<S: Sink> Worker<'_, S> {
         if list.is_empty() {
             return true;
         }
-        packet.find_transport();
+        match protocol {
+            // Nobody has checked what is in the frame.
+            Protocol::Bridge => {
+                packet.find_transport_checked();
+            }
+            Protocol::Ip | Protocol::Ip6 | Protocol::Arp => packet.find_transport(),
+        }
         let nfproto = match protocol {
             Protocol::Ip => 2,
             Protocol::Ip6 => 10,
             Protocol::Arp => 3,
+            Protocol::Bridge => 7,
         };
         self.run_list(list, Context { nfproto, hook }, packet, destination) == End::Accept
     }
@@ -97,7 +104,8 @@ impl<S: Sink> Worker<'_, S> {
             if let End::Queue { num, bypass, rule } = end {
                 end = self.queue((num, bypass, rule), context, at, packet, destination);
             }
-            if end != End::Accept {
+            // A frame to be routed leaves the bridge at once (nf_hook_bridge_pre()).
+            if end != End::Accept || packet.meta.broute {
                 return end;
             }
         }
@@ -119,6 +127,9 @@ impl<S: Sink> Worker<'_, S> {
             Stage::Nat => self.nat(context, packet, destination),
             Stage::Synproxy => self.synproxy_stage(context, packet),
             Stage::Confirm => self.confirm(packet),
+            Stage::BridgeConntrack => self.bridge_track(context, packet),
+            Stage::BridgeInput => self.bridge_input_track(packet),
+            Stage::BridgeConfirm => self.bridge_confirm(packet),
         }
     }
 

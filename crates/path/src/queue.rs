@@ -117,7 +117,11 @@ impl Queues {
 }
 
 fn protocol_of(context: Context) -> Protocol {
-    if context.nfproto == 2 { Protocol::Ip } else { Protocol::Ip6 }
+    match context.nfproto {
+        2 => Protocol::Ip,
+        7 => Protocol::Bridge,
+        _ => Protocol::Ip6,
+    }
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -193,7 +197,12 @@ impl<S: Sink> Worker<'_, S> {
         }
         let hooks = self.hooks;
         let list = hooks.list(protocol, context.hook);
-        packet.find_transport();
+        match protocol {
+            Protocol::Bridge => {
+                packet.find_transport_checked();
+            }
+            Protocol::Ip | Protocol::Ip6 | Protocol::Arp => packet.find_transport(),
+        }
         let next = match answer.verdict {
             QueueVerdict::Drop => {
                 self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
@@ -203,7 +212,10 @@ impl<S: Sink> Worker<'_, S> {
             QueueVerdict::Stop => list.stages.len(),
             QueueVerdict::Accept => {
                 // A listener may send the host's own packets elsewhere (nf_reroute()).
-                if context.hook == Hook::Output && before != route_key(protocol, packet) {
+                if context.hook == Hook::Output
+                    && protocol != Protocol::Bridge
+                    && before != route_key(protocol, packet)
+                {
                     destination = self.route_again(protocol, packet);
                     if destination.is_none() {
                         self.drop(DropReason::NoRoute, packet);
@@ -239,6 +251,9 @@ impl<S: Sink> Worker<'_, S> {
         heard: Option<Destination>,
     ) {
         let protocol = protocol_of(context);
+        if protocol == Protocol::Bridge {
+            return self.bridge_go_on(context.hook, packet);
+        }
         if context.hook == Hook::Prerouting {
             return match protocol {
                 Protocol::Ip => self.ip4_behind_prerouting(packet, destination),

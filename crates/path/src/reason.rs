@@ -120,6 +120,16 @@ reasons! {
     Nat = "nat",
     /// Its connection is masqueraded through another device than it would leave by.
     NatDevice = "nat: masqueraded through another device",
+    /// The source link address cannot be one (`MAC_INVALID_SOURCE`).
+    LinkSource = "malformed: source link address",
+    /// A pause frame, which no bridge sends on (`MAC_IEEE_MAC_CONTROL`).
+    LinkControl = "MAC control frame",
+    /// The bridge is down, or the port locked for this source (`BRIDGE_INGRESS_STP_STATE`).
+    BridgePort = "bridge port closed",
+    /// The port is not in the frame's VLAN.
+    BridgeVlan = "VLAN filtered",
+    /// No port takes it (`NO_TX_TARGET`).
+    BridgeTarget = "no bridge port to leave by",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.

@@ -28,6 +28,8 @@ pub(crate) enum User {
     In(u16),
     /// Connection tracking at `output`, in a zone.
     Out(u16),
+    /// Connection tracking on a bridge, in a zone.
+    Bridge(u16),
 }
 
 /// What fragments of one IPv4 packet have in common.

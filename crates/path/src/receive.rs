@@ -1,6 +1,6 @@
 //! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
 
-use penstock_packet::{Packet, PacketType};
+use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
@@ -52,16 +52,25 @@ impl<S: Sink> Worker<'_, S> {
                     return;
                 }
             }
-            let Some(tag) = packet.meta.vlan else {
-                return self.hand_over(packet, known);
+            let net = self.net;
+            let upper = |packet: &Packet, tag: VlanTag| {
+                net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
             };
-            let id = tag.tci & vlan::VID_MASK;
-            if let Some(upper) = self.net.vlan(packet.meta.iif, tag.protocol, id) {
+            if let Some(tag) = packet.meta.vlan
+                && let Some(upper) = upper(packet, tag)
+            {
                 if !self.climb(packet, upper, tag.tci) {
                     return;
                 }
                 continue;
             }
+            if net.bridge_port(packet.meta.iif).is_some() && !self.bridge_receive(packet) {
+                return;
+            }
+            let Some(tag) = packet.meta.vlan else {
+                return self.hand_over(packet, known);
+            };
+            let id = tag.tci & vlan::VID_MASK;
             if id != 0 {
                 // The kernel marks it as another host's and lets the protocols drop it.
                 packet.meta.packet_type = PacketType::OtherHost;

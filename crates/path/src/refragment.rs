@@ -123,7 +123,7 @@ impl<S: Sink> Worker<'_, S> {
             }
         };
         self.give_back(scratch);
-        self.send_pieces(Protocol::Ip, packet, to, pieces, done);
+        self.send_pieces(packet, pieces, done, |w, piece| w.send_to_neighbour(Protocol::Ip, piece, to));
     }
 
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before routing.
@@ -156,7 +156,43 @@ impl<S: Sink> Worker<'_, S> {
             None => ipv6_ext::fragment(packet.network(), mtu, id, &mut scratch, emit),
         };
         self.give_back(scratch);
-        self.send_pieces(Protocol::Ip6, packet, to, pieces, done);
+        self.send_pieces(packet, pieces, done, |w, piece| w.send_to_neighbour(Protocol::Ip6, piece, to));
+    }
+
+    /// What a bridge sends on that was put together before leaves it as fragments, no larger than they came
+    /// (`nf_br_ip_fragment()`, `br_ip6_fragment()`).
+    pub(crate) fn bridge_refragment(&mut self, packet: &mut Packet) {
+        let Some(came) = self.state.reassembled.get(packet) else { return };
+        let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
+        let six = packet.meta.protocol == penstock_wire::ethernet::IPV6;
+        // Fragments of less than IPv6's least MTU cannot be made again.
+        if came.max_size > mtu || six && came.max_size < penstock_wire::ipv6::MIN_MTU {
+            return self.drop(DropReason::TooBig, packet);
+        }
+        let head = match ipv4::Header::new(packet.network()) {
+            Some(h) if !six => h.header_len(),
+            _ => ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0) + ipv6_ext::FRAGMENT_LEN,
+        };
+        let id = self.state.random.u32(1..);
+        let mut pieces = self.pieces();
+        let mut scratch = self.bytes();
+        let emit = |piece: &[u8]| pieces.push(piece);
+        let sizes = came.sizes(&self.state.reassembled, packet, came.max_size.saturating_sub(head));
+        let mut left = sizes.unwrap_or_default().iter();
+        let next = |_| left.next().copied().unwrap_or(0);
+        let (network, whole) = (packet.network(), sizes.is_some());
+        let done = match (six, whole) {
+            (false, true) => ipv4::cut(network, next, false, &mut scratch, emit),
+            (false, false) => ipv4::fragment(network, came.max_size, false, &mut scratch, emit),
+            (true, true) => ipv6_ext::cut(network, next, id, &mut scratch, emit),
+            (true, false) => ipv6_ext::fragment(network, came.max_size, id, &mut scratch, emit),
+        };
+        self.give_back(scratch);
+        self.send_pieces(packet, pieces, done, |w, piece| {
+            let link = packet.link();
+            piece.put_link(link.len()).copy_from_slice(link);
+            w.bridge_push(piece)
+        });
     }
 
     fn pieces(&mut self) -> Pieces {
@@ -167,11 +203,10 @@ impl<S: Sink> Worker<'_, S> {
     /// it could not be cut.
     fn send_pieces(
         &mut self,
-        protocol: Protocol,
         packet: &Packet,
-        to: &Destination,
         pieces: Pieces,
         whole: bool,
+        mut send: impl FnMut(&mut Self, &mut Packet) -> bool,
     ) {
         if !whole {
             self.drop(DropReason::TooBig, packet);
@@ -186,7 +221,7 @@ impl<S: Sink> Worker<'_, S> {
                 fragment.load_network(piece);
                 fragment.meta = packet.meta.clone();
                 fragment.meta.reassembled = 0;
-                taken = worker.send_to_neighbour(protocol, fragment, to);
+                taken = send(worker, fragment);
             });
             if !taken {
                 break;

@@ -1,7 +1,7 @@
 //! Answers of `reject` (`nf_reject_ipv4.c`, `nf_reject_ipv6.c`): at IP hooks the host sends them as its own packets, at
 //! netdev ingress they go straight back out of the device.
 
-use penstock_net::{Mac, RouteType};
+use penstock_net::{BridgePort, Mac, RouteType};
 use penstock_packet::Packet;
 use penstock_program::Hook;
 use penstock_program::env::Rejection;
@@ -14,6 +14,7 @@ use crate::ip6 as six;
 use crate::rules::Site;
 use crate::sink::Sink;
 use crate::track::answer_ct;
+use crate::transmit::put_ethernet;
 use crate::worker::{Destination, Worker};
 
 /// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
@@ -111,7 +112,20 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn reject(&mut self, packet: &Packet, how: Rejection, site: &Site<'_>) {
         let six = packet.meta.protocol == ethernet::IPV6;
         if site.context.hook == Hook::Ingress && site.context.nfproto == 5 {
-            return if six { self.reject_on_link6(packet, how) } else { self.reject_on_link4(packet, how) };
+            return match six {
+                true => self.reject_on_link6(packet, how, None),
+                false => self.reject_on_link4(packet, how, None),
+            };
+        }
+        if site.context.nfproto == 7 {
+            // Only what is for one station is answered (nft_reject_bridge_eval()).
+            let one = packet.link().first().is_some_and(|first| first & 1 == 0);
+            let port = self.net.bridge_port(packet.meta.iif).filter(|_| one);
+            return match packet.meta.protocol {
+                ethernet::IPV4 if port.is_some() => self.reject_on_link4(packet, how, port),
+                ethernet::IPV6 if port.is_some() => self.reject_on_link6(packet, how, port),
+                _ => {}
+            };
         }
         if six {
             self.reject6(packet, how, site);
@@ -203,7 +217,7 @@ impl<S: Sink> Worker<'_, S> {
         checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
     }
 
-    fn reject_on_link4(&mut self, packet: &Packet, how: Rejection) {
+    fn reject_on_link4(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
         let Ok(total) = ipv4::check_input(packet.network()) else { return };
         let network = &packet.network()[..total];
         let Some(h) = ipv4::Header::new(network) else { return };
@@ -226,11 +240,11 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
-        self.send_back(packet, &bytes);
+        self.send_back(packet, &bytes, port);
         self.give_back(bytes);
     }
 
-    fn reject_on_link6(&mut self, packet: &Packet, how: Rejection) {
+    fn reject_on_link6(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
         let network = packet.network();
         let Some(h) = ipv6::Header::new(network) else { return };
         let total = ipv6::LEN + usize::from(h.payload_len());
@@ -264,12 +278,13 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
-        self.send_back(packet, &bytes);
+        self.send_back(packet, &bytes, port);
         self.give_back(bytes);
     }
 
-    /// An answer goes out of the device where the packet came in, addresses exchanged.
-    fn send_back(&mut self, packet: &Packet, bytes: &[u8]) {
+    /// An answer goes out of the device where the packet came in, addresses exchanged; from a rule of the bridge family as
+    /// the host's own frame through that port (`nft_reject_br_push_etherhdr()`).
+    fn send_back(&mut self, packet: &Packet, bytes: &[u8], port: Option<&BridgePort>) {
         let (Some(to), Some(from)) = (packet.link().get(6..12), packet.link().get(..6)) else { return };
         if bytes.is_empty() {
             return;
@@ -278,12 +293,20 @@ impl<S: Sink> Worker<'_, S> {
         let (to, from) = (mac(to), mac(from));
         let Some(link) = self.net.link(packet.meta.iif) else { return };
         let (time, protocol) = (packet.meta.time, packet.meta.protocol);
+        let tag = packet.meta.vlan;
         self.nested(time, |worker, answer| {
             answer.load_network(bytes);
             answer.meta.time = time;
             answer.meta.protocol = protocol;
             answer.meta.nftrace = worker.state.trace_all;
-            worker.send_on(answer, link, to, from, None::<Destination>);
+            if port.is_some() {
+                answer.meta.vlan = tag;
+                put_ethernet(answer, to, from);
+                answer.data_at_network();
+                worker.bridge_through(answer, link.index, true);
+            } else {
+                worker.send_on(answer, link, to, from, None::<Destination>);
+            }
         });
     }
 }

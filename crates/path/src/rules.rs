@@ -8,8 +8,8 @@ use penstock_jit::{self as jit, Compiled, Host};
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{
-    ConnCount, CtObject, Decision, FibQuery, Interface, LocalSocket, NatRequest, Rejection, Route,
-    SocketQuery, Trace,
+    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, LocalSocket, NatRequest, Rejection,
+    Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
@@ -438,6 +438,10 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
 
     fn socket_cgroup(&mut self, socket: &LocalSocket, level: u32) -> Option<u64> {
         self.worker.state.sockets.cgroup(socket.id, level)
+    }
+
+    fn bridge_port(&self, index: u32) -> Option<&BridgePort> {
+        self.worker.state.bridges.port(index)
     }
 
     fn primary_address(&mut self, device: u32, v6: bool) -> Option<IpAddr> {

@@ -34,6 +34,15 @@ fn to_lower(packet: &mut Packet, v: &Vlan) {
     packet.meta.oif = v.lower;
 }
 
+/// Puts an Ethernet header before a packet, in place of the one that it has.
+pub(crate) fn put_ethernet(packet: &mut Packet, to: Mac, from: Mac) {
+    let protocol = packet.meta.protocol;
+    let header = packet.put_link(ethernet::LEN);
+    header[..6].copy_from_slice(&to.0);
+    header[6..12].copy_from_slice(&from.0);
+    header[12..].copy_from_slice(&protocol.to_be_bytes());
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by rule, devices
     /// without ARP answer with their own, the rest must be in the table.
@@ -81,7 +90,7 @@ impl<S: Sink> Worker<'_, S> {
                 let next = v6(to.gateway).or_else(|| crate::ip6::addresses(packet).map(|a| a.1));
                 next.and_then(|n| self.link_address6(link, n))
             }
-            Protocol::Arp => None,
+            Protocol::Arp | Protocol::Bridge => None,
         };
         let Some(mac) = address else {
             // The kernel takes it and waits for an answer of the neighbour.
@@ -102,11 +111,7 @@ impl<S: Sink> Worker<'_, S> {
         from: Mac,
         route: Option<Destination>,
     ) -> bool {
-        let protocol = packet.meta.protocol;
-        let header = packet.put_link(ethernet::LEN);
-        header[..6].copy_from_slice(&to.0);
-        header[6..12].copy_from_slice(&from.0);
-        header[12..].copy_from_slice(&protocol.to_be_bytes());
+        put_ethernet(packet, to, from);
         self.transmit(packet, link.index, route)
     }
 
@@ -161,11 +166,14 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// To the wire, or around.
+    /// To the wire, around, or to the ports of a bridge.
     #[inline]
     fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
         if link.is_loopback() {
             return self.loop_back(packet, route);
+        }
+        if let Some(bridge) = link.bridge() {
+            return self.bridge_transmit(packet, link, bridge);
         }
         packet.put_tag_into_frame();
         self.state.counters.transmitted += 1;

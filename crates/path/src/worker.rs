@@ -12,6 +12,7 @@ use penstock_program::Image;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
 
+use crate::bridge::Bridges;
 use crate::connections::Policies;
 use crate::counted::Counted;
 use crate::hooks::Hooks;
@@ -110,6 +111,8 @@ pub(crate) struct State {
     pub(crate) random: fastrand::Rng,
     /// What rules ask about the devices, by index.
     pub(crate) interfaces: Vec<Option<Interface>>,
+    /// Forwarding tables, and what rules ask about ports.
+    pub(crate) bridges: Bridges,
     pub(crate) trace_all: bool,
 }
 
@@ -149,12 +152,13 @@ impl State {
             duplicating: false,
             random: fastrand::Rng::with_seed(seed),
             interfaces,
+            bridges: Bridges::new(net),
             trace_all: false,
         }
     }
 }
 
-fn padded(text: &str) -> [u8; 16] {
+pub(crate) fn padded(text: &str) -> [u8; 16] {
     let mut out = [0; 16];
     let len = text.len().min(15);
     out[..len].copy_from_slice(&text.as_bytes()[..len]);

@@ -1,5 +1,6 @@
 //! Scenarios by hand, each named for what it shows.
 
+mod bridge;
 mod fragments;
 mod headers;
 mod host;
@@ -18,6 +19,7 @@ use crate::scenario::Scenario;
 /// All of them.
 pub fn all() -> Vec<Scenario> {
     [
+        bridge::all(),
         fragments::all(),
         headers::all(),
         malformed::all(),

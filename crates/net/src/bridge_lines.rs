@@ -1,0 +1,231 @@
+//! Words about bridges: `type bridge`, `type bridge_slave`, and the lines of `bridge -batch`.
+
+use crate::bridge::{Bridge, BridgePort, CENTISECOND, FdbEntry, GROUP_FORWARD_RESTRICTED};
+use crate::bridge_config::Range;
+use crate::config::Config;
+use crate::lines::{self, Words};
+
+type Done = Result<(), String>;
+
+fn unknown(word: &str) -> String {
+    format!("unknown word \"{word}\"")
+}
+
+/// A word that may only have the value that things have here anyway.
+fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {
+    let text = w.value()?;
+    let number = |t: &str| match t {
+        "off" => Some(0),
+        t => lines::number::<u64>(t),
+    };
+    if text == value || number(text).is_some() && number(text) == number(value) {
+        return Ok(());
+    }
+    Err(format!("\"{word} {text}\" is not supported: {why}"))
+}
+
+/// What follows `type bridge`. Gives the default VLAN where it is to change.
+pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Option<u16>, String> {
+    const NO_TREE: &str = "there is no spanning tree";
+    const NO_SNOOPING: &str = "memberships are not snooped";
+    const NO_BR_NETFILTER: &str = "frames of bridges do not pass IP hooks";
+    let mut pvid = None;
+    while let Some(word) = w.next() {
+        match word {
+            "ageing_time" => bridge.ageing = w.number::<u32>().map(u64::from)? * CENTISECOND,
+            "vlan_filtering" => bridge.vlan_filtering = w.number::<u8>()? != 0,
+            "vlan_protocol" => {
+                bridge.vlan_protocol = match w.value()?.to_ascii_lowercase().as_str() {
+                    "802.1q" => 0x8100,
+                    "802.1ad" => 0x88a8,
+                    other => return Err(format!("\"{other}\" is not a VLAN protocol")),
+                }
+            }
+            "vlan_default_pvid" => match w.number::<u16>()? {
+                id @ 0..4095 => pvid = Some(id),
+                id => return Err(format!("{id} is not a VLAN id")),
+            },
+            "group_fwd_mask" => bridge.group_forward = group_forward(w)?,
+            "fdb_max_learned" => bridge.learned_limit = w.number()?,
+            "no_linklocal_learn" => bridge.learn_link_local = w.number::<u8>()? == 0,
+            // Times of the spanning tree, which nobody looks at without it.
+            "forward_delay" | "hello_time" | "max_age" | "priority" => {
+                w.number::<u32>()?;
+            }
+            "stp_state" => only(w, word, "0", NO_TREE)?,
+            "mcast_snooping" => only(w, word, "0", NO_SNOOPING)?,
+            "nf_call_iptables" | "nf_call_ip6tables" | "nf_call_arptables" => {
+                only(w, word, "0", NO_BR_NETFILTER)?;
+            }
+            "group_address" => return Err(format!("\"{word}\" is not supported: {NO_TREE}")),
+            "vlan_stats_enabled" | "vlan_stats_per_port" | "mst_enabled" | "fdb_local_vlan_0" => {
+                only(w, word, "0", "it is not there yet")?;
+            }
+            mcast if mcast.starts_with("mcast_") => {
+                return Err(format!("\"{mcast}\" is not supported: {NO_SNOOPING}"));
+            }
+            other => return Err(unknown(other)),
+        }
+    }
+    Ok(pvid)
+}
+
+fn group_forward(w: &mut Words<'_>) -> Result<u16, String> {
+    let mask = w.number::<u16>()?;
+    if mask & GROUP_FORWARD_RESTRICTED != 0 {
+        return Err("Invalid argument: the first three group addresses are never forwarded".into());
+    }
+    Ok(mask)
+}
+
+/// What follows `type bridge_slave`.
+pub(crate) fn port_words(w: &mut Words<'_>, port: &mut BridgePort) -> Done {
+    while let Some(word) = w.next() {
+        match word {
+            "hairpin" => port.hairpin = w.on_off()?,
+            "isolated" => port.isolated = w.on_off()?,
+            "learning" => port.learning = w.on_off()?,
+            "locked" => port.locked = w.on_off()?,
+            "flood" => port.flood = w.on_off()?,
+            "mcast_flood" => port.mcast_flood = w.on_off()?,
+            "bcast_flood" => port.bcast_flood = w.on_off()?,
+            // Of these, pause frames alone are never forwarded (BR_GROUPFWD_MACPAUSE).
+            "group_fwd_mask" => match w.number::<u16>()? {
+                mask if mask & 2 != 0 => {
+                    return Err("Invalid argument: pause frames are never forwarded".into());
+                }
+                mask => port.group_forward = mask,
+            },
+            "priority" | "cost" => {
+                w.number::<u32>()?;
+            }
+            "state" => only(w, word, "3", "ports that are up forward")?,
+            "guard"
+            | "root_block"
+            | "fastleave"
+            | "mcast_to_unicast"
+            | "proxy_arp"
+            | "proxy_arp_wifi"
+            | "neigh_suppress"
+            | "neigh_vlan_suppress"
+            | "vlan_tunnel"
+            | "mab" => {
+                only(w, word, "off", "it is not there yet")?;
+            }
+            "mcast_router" | "mcast_max_groups" | "backup_port" | "backup_nhid" | "fdb_flush" => {
+                return Err(format!("\"{word}\" is not supported yet"));
+            }
+            other => return Err(unknown(other)),
+        }
+    }
+    Ok(())
+}
+
+/// A line that begins with `bridge`.
+pub(crate) fn line(config: &mut Config, w: &mut Words<'_>) -> Done {
+    let object = w.next().ok_or("\"bridge\" needs an object")?;
+    let verb = w.next().ok_or_else(|| format!("\"bridge {object}\" needs a command"))?;
+    match (object, verb) {
+        ("fdb", "add") => fdb(config, w, false),
+        ("fdb", "replace") => fdb(config, w, true),
+        ("vlan", "add") => vlan(config, w, true),
+        ("vlan", "delete" | "del") => vlan(config, w, false),
+        ("link", "set") => link(config, w),
+        ("link" | "fdb" | "vlan" | "mdb" | "vni" | "mst" | "monitor", _) => {
+            Err(format!("\"bridge {object} {verb}\" is not supported"))
+        }
+        _ => Err(unknown(object)),
+    }
+}
+
+/// `bridge link set dev DEV …`: the words of `type bridge_slave`.
+fn link(config: &mut Config, w: &mut Words<'_>) -> Done {
+    if !w.take("dev") {
+        return Err("\"bridge link set\" needs \"dev DEVICE\"".into());
+    }
+    let index = config.link(w.value()?)?.index;
+    let port = config.port_mut(index).ok_or("the device is no port of a bridge")?;
+    port_words(w, port)
+}
+
+fn vlan_ids(word: &str) -> Result<Range, String> {
+    let invalid = || format!("\"{word}\" is not a VLAN id");
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (Some(first), Some(last)) = (lines::number::<u16>(first), lines::number::<u16>(last)) else {
+        return Err(invalid());
+    };
+    if first == 0 || last > 4094 || first > last { Err(invalid()) } else { Ok(first..=last) }
+}
+
+fn vlan(config: &mut Config, w: &mut Words<'_>, adding: bool) -> Done {
+    let (mut dev, mut ids, mut pvid, mut untagged) = (None, None, false, false);
+    let (mut own, mut master) = (false, false);
+    while let Some(word) = w.next() {
+        match word {
+            "dev" => dev = Some(config.link(w.value()?)?.index),
+            "vid" => ids = Some(vlan_ids(w.value()?)?),
+            "pvid" => pvid = true,
+            "untagged" => untagged = true,
+            "self" => own = true,
+            "master" => master = true,
+            "tunnel_info" => return Err(format!("\"{word}\" is not supported yet")),
+            other => return Err(unknown(other)),
+        }
+    }
+    let (Some(dev), Some(ids)) = (dev, ids) else {
+        return Err("\"bridge vlan\" needs \"dev DEVICE\" and \"vid ID\"".into());
+    };
+    if adding && pvid && ids.end() != ids.start() {
+        return Err("\"pvid\" cannot be of many VLANs".into());
+    }
+    if own && master {
+        return Err("\"self\" and \"master\" at once are not supported".into());
+    }
+    config.change_vlans(dev, ids, own, adding.then_some((pvid, untagged)))
+}
+
+fn fdb(config: &mut Config, w: &mut Words<'_>, replace: bool) -> Done {
+    let (mut mac, mut dev, mut vid, mut sticky) = (None, None, 0, false);
+    let (mut own, mut master, mut state) = (false, false, None);
+    while let Some(word) = w.next() {
+        match word {
+            "dev" => dev = Some(config.link(w.value()?)?.clone()),
+            "vlan" => vid = *vlan_ids(w.value()?)?.start(),
+            "self" => own = true,
+            "master" => master = true,
+            "local" | "permanent" => state = Some((true, true)),
+            "static" => state = Some((false, true)),
+            "dynamic" => state = Some((false, false)),
+            "sticky" => sticky = true,
+            "temp" | "dst" | "port" | "vni" | "via" | "src_vni" | "nhid" | "router" | "use"
+            | "extern_learn" | "activity_notify" | "inactive" => {
+                return Err(format!("\"{word}\" is not supported yet"));
+            }
+            address if mac.is_none() => {
+                let invalid = |_| format!("\"{address}\" is not a link address");
+                mac = Some(address.parse::<crate::Mac>().map_err(invalid)?);
+            }
+            other => return Err(unknown(other)),
+        }
+    }
+    let (Some(mac), Some(dev)) = (mac, dev) else {
+        return Err("\"bridge fdb\" needs an address and \"dev DEVICE\"".into());
+    };
+    if mac.is_group() || mac == crate::Mac::default() {
+        return Err("Invalid argument: not the address of one station".into());
+    }
+    let (bridge, port) = match (&dev.port, dev.bridge().is_some()) {
+        (Some(port), _) if master && !own => (port.bridge, dev.index),
+        (_, true) if !master => (dev.index, 0),
+        (Some(_), _) => return Err("entries of the device itself are not supported: say \"master\"".into()),
+        (None, _) => return Err("the device is no port of a bridge".into()),
+    };
+    let (local, is_static) = state.unwrap_or((true, true));
+    if port == 0 && !local {
+        return Err("Invalid argument: an entry of the bridge itself is \"local\"".into());
+    }
+    if sticky && (local || !is_static) {
+        return Err("Invalid argument: only \"static\" entries can be \"sticky\"".into());
+    }
+    config.add_fdb(FdbEntry { bridge, mac, vid, port, local, is_static, sticky }, replace)
+}
