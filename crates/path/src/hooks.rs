@@ -349,6 +349,9 @@ impl Hooks {
             Some(Stage::Nat) => "translation",
             Some(Stage::Synproxy) => "synproxy",
             Some(Stage::Confirm) => "confirmation",
+            Some(Stage::BridgeConntrack) => "connection tracking of bridged frames",
+            Some(Stage::BridgeInput) => "connections of frames for the bridge",
+            Some(Stage::BridgeConfirm) => "confirmation of bridged frames",
             None => "stage",
         };
         name.to_owned()
