@@ -62,7 +62,7 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
 }
 
 /// Gives the number of chains that code was made for, and that of the others.
-fn check(made: &Made, rng: &mut Rng, packets: usize, context: &str) -> [usize; 2] {
+fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &str) -> [usize; 2] {
     let (image, states) = made.link();
     let lists = lists(rng, &image);
     let mut image = image;
@@ -73,6 +73,9 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, context: &str) -> [usize; 2
     let (mut other, other_states) = made.link();
     for (mine, theirs) in other.chains.iter_mut().zip(&image.chains) {
         mine.policy_accept = theirs.policy_accept;
+    }
+    if lookups {
+        other.force_lookups(8);
     }
     let compiled = compile(
         Arc::new(other),
@@ -126,9 +129,20 @@ fn compiled_code_does_what_the_interpreter_does() {
     let (mut native, mut left) = (0, 0);
     for round in 0..rounds {
         let made = Made::random(&mut rng);
-        let done = check(&made, &mut rng, 60, &format!("seed {seed} round {round}"));
+        let done = check(&made, &mut rng, 60, round % 4 == 0, &format!("seed {seed} round {round}"));
         (native, left) = (native + done[0], left + done[1]);
     }
     println!("chains: {native} compiled, {left} interpreted");
     assert!(native > 2 * left, "seed {seed}");
+}
+
+#[test]
+fn long_chains_do_what_the_interpreter_does() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    for round in 0..6 {
+        let made = Made::long(&mut rng, [30, 200, 400][round % 3]);
+        check(&made, &mut rng, 150, round % 2 == 1, &format!("seed {seed} long {round}"));
+    }
 }

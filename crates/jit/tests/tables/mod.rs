@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use penstock_packet::{Packet, VlanTag};
+use penstock_packet::{CtInfo, Packet, VlanTag};
 use penstock_program::dynamic::DynamicSet;
 use penstock_program::expr::*;
 use penstock_program::image::*;
@@ -72,7 +72,7 @@ fn some_v4(rng: &mut Rng) -> [u8; 4] {
 
 /// Expressions that match or not.
 fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
-    match rng.u8(..28) {
+    match rng.u8(..30) {
         0..=2 => {
             let protocol = *rng.choice(&[6, 17, 17, 6, 58, 132]).unwrap();
             rule.extend([meta(MetaKey::L4Proto), cmp(rng, &[protocol])]);
@@ -192,6 +192,20 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
             rule.push(Expr::Lookup(Lookup { set: "marks".into(), sreg: R1, dreg: Some(R1), inverse: false }));
             rule.push(cmp(rng, &[1, 0, 0, 0]));
         }
+        28 => {
+            let ct = |key| Expr::Ct(Ct { key, dir: None, dreg: R1 });
+            let state = [2u8, 4, 8, 1, 64][rng.usize(..5)];
+            match rng.u8(..3) {
+                0 => rule.extend([ct(CtKey::State), cmp(rng, &[state, 0, 0, 0])]),
+                1 => {
+                    let mask = BitwiseOp::MaskXor { mask: data(&[6, 0, 0, 0]), xor: data(&[0; 4]) };
+                    rule.push(ct(CtKey::State));
+                    rule.push(Expr::Bitwise(Bitwise { sreg: R1, dreg: R1, len: 4, op: mask }));
+                    rule.push(Expr::Cmp(Cmp { op: CmpOp::Neq, sreg: R1, data: data(&[0; 4]) }));
+                }
+                _ => rule.extend([ct(CtKey::Direction), cmp(rng, &[1])]),
+            }
+        }
         25 => {
             let key = *rng.choice(&MetaKey::ALL).unwrap();
             rule.extend([meta(key), cmp(rng, &[1])]);
@@ -225,7 +239,8 @@ fn mask(len: u32, rng: &mut Rng) -> Expr {
 fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
     let constant =
         |bytes: &[u8]| Expr::Immediate(Immediate { dreg: R1, data: ImmediateData::Value(data(bytes)) });
-    match rng.u8(..16) {
+    match rng.u8(..17) {
+        16 => rule.push(Expr::Notrack),
         0..=4 => rule.push(Expr::Counter(Counter::default())),
         5 => rule.push(Expr::Limit(Limit {
             rate: 2,
@@ -301,12 +316,47 @@ fn verdict(rng: &mut Rng, chain: usize, rule: &mut Vec<Expr>) {
             rule.push(payload(PayloadBase::Transport, 2, 2));
             rule.push(Expr::Lookup(Lookup { set, sreg: R1, dreg: Some(Register::VERDICT), inverse: false }));
         }
+        12 => rule.push(Expr::Queue(Queue {
+            num: 7,
+            total: 1 + rng.u16(..3),
+            bypass: rng.bool(),
+            fanout: rng.bool(),
+            sreg: None,
+        })),
         11 => rule.push(Expr::Reject(Reject { kind: RejectType::IcmpUnreach, code: 3 })),
         _ => {}
     }
 }
 
 impl Made {
+    /// A chain of many rules that ask for one of a few fields in turn, among them some that do something.
+    pub fn long(rng: &mut Rng, rules: usize) -> Self {
+        let rule = |rng: &mut Rng| {
+            let mut rule = Vec::new();
+            let field = *rng.choice(&[(12, 4), (16, 4), (9, 1)]).unwrap();
+            let value = if field.1 == 4 {
+                vec![198, 18, rng.u8(..2), rng.u8(..)]
+            } else {
+                vec![*rng.choice(&[6, 17, 200]).unwrap()]
+            };
+            rule.push(payload(PayloadBase::Network, field.0, field.1));
+            rule.push(Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: R1, data: value.into() }));
+            if rng.u8(..3) == 0 {
+                matches(rng, &mut rule);
+            }
+            if rng.bool() {
+                statement(rng, &mut rule);
+            }
+            rule
+        };
+        let base = (0..rules).map(|_| rule(rng)).collect();
+        let mut chains = vec![("base".into(), base)];
+        chains.extend((1..CHAINS).map(|i| (format!("c{i}").into(), vec![])));
+        let mut made = Made { chains };
+        made.keep_what_links();
+        made
+    }
+
     pub fn random(rng: &mut Rng) -> Self {
         let mut chains = Vec::new();
         for chain in 0..CHAINS {
@@ -525,6 +575,12 @@ pub fn packet(rng: &mut Rng) -> Packet {
     packet.meta.mark = rng.u32(..4);
     packet.meta.time = rng.u64(..1 << 42);
     packet.meta.nftrace = rng.u8(..10) == 0;
+    packet.meta.ct = penstock_packet::Ct {
+        entry: *rng.choice(&[5, penstock_packet::Ct::NONE]).unwrap(),
+        info: *rng.choice(&CtInfo::ALL).unwrap(),
+        template: u16::from(rng.u8(..5) == 0),
+        ..Default::default()
+    };
     if rng.u8(..6) > 0 {
         packet.find_transport_checked();
     }
