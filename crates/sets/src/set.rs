@@ -125,6 +125,7 @@ impl<V> Set<V> {
             Index::HashWords(i) => i.find(key),
             Index::HashBytes(i) => i.find(key),
             Index::Intervals(i) => i.lookup(key),
+            Index::Ranges(i) if self.first_expiry == u64::MAX => i.lookup(key, |_| true),
             Index::Ranges(i) => i.lookup(key, |slot| self.slots.get(slot).is_some_and(|e| e.is_alive(now))),
         }
     }
