@@ -269,6 +269,8 @@ impl Waiting {
 }
 
 /// What became of a fragment.
+// A box would be an allocation for each packet that is put together.
+#[expect(clippy::large_enum_variant)]
 pub(crate) enum Took {
     Waits,
     Complete(Waiting),
