@@ -31,6 +31,8 @@ pub struct Test {
     pub device: String,
     /// Policy of the chain.
     pub policy: String,
+    /// Lines of `net.ip` behind those of the usual router.
+    pub net: String,
     /// In order.
     pub items: Vec<Item>,
 }
@@ -120,6 +122,7 @@ struct Settings {
     hook: String,
     device: String,
     policy: String,
+    net: String,
 }
 
 impl Settings {
@@ -127,6 +130,7 @@ impl Settings {
         match word {
             "engines" => self.engines = rest.split_whitespace().map(str::to_string).collect(),
             "policy" => self.policy = rest.to_string(),
+            "net" => self.net += &format!("{rest}\n"),
             "hook" => {
                 let mut words = rest.split_whitespace().map(str::to_string);
                 self.family = words.next().unwrap_or_default();
@@ -147,6 +151,7 @@ impl Settings {
             hook: String::new(),
             device: String::new(),
             policy: String::new(),
+            net: String::new(),
             items: vec![],
         };
         self.clone().put(&mut test);
@@ -160,6 +165,7 @@ impl Settings {
             hook: test.hook.clone(),
             device: test.device.clone(),
             policy: test.policy.clone(),
+            net: test.net.clone(),
         }
     }
 
@@ -168,6 +174,7 @@ impl Settings {
         test.family = self.family;
         test.hook = self.hook;
         test.device = self.device;
+        test.net = self.net;
         test.policy = if self.policy.is_empty() { "accept".into() } else { self.policy };
     }
 }

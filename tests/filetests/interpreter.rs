@@ -85,6 +85,7 @@ fn run_with(test: &Test, how: How) -> Result<Observed, String> {
     for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
         lines = lines.replace(&format!("add name {name} "), &format!("add name {name} index {index} "));
     }
+    lines += &test.net;
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
     let net = Arc::new(net);
     let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, How::Walk)?;

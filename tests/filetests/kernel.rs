@@ -12,6 +12,8 @@ use crate::router::{Router, Unavailable};
 /// A kernel router.
 pub struct Kernel {
     router: Router,
+    /// Lines of `net.ip` that it has beside the usual ones.
+    net: String,
     /// What comes of packets without a ruleset, by what stands in its place.
     without: HashMap<(String, String, Vec<u8>), Vec<Out>>,
 }
@@ -19,7 +21,7 @@ pub struct Kernel {
 impl Kernel {
     /// Builds it.
     pub fn new() -> Result<Kernel, Unavailable> {
-        Ok(Kernel { router: Router::new(crate::NET)?, without: HashMap::new() })
+        Ok(Kernel { router: Router::new(crate::NET)?, net: String::new(), without: HashMap::new() })
     }
 
     fn send(&mut self, packet: &Incoming) -> Result<Vec<Out>, String> {
@@ -37,6 +39,12 @@ impl Kernel {
 
     /// Runs a test.
     pub fn run(&mut self, test: &Test) -> Result<Observed, String> {
+        if test.net != self.net {
+            self.router =
+                Router::new(&format!("{}{}", crate::NET, test.net)).map_err(|e| format!("{e:?}"))?;
+            self.net.clone_from(&test.net);
+            self.without.clear();
+        }
         if test.is_refused() {
             self.router.check(&test.ruleset())?;
         }

@@ -27,7 +27,7 @@ const fn key<K>(key: K, name: &'static str, dtype: DataType, len: u32, order: By
 
 use ByteOrder::{Big, Host};
 
-/// Keys of `meta`. `broute` and `ibrhwaddr` are newer than nft 1.0.6 and have no name there.
+/// Keys of `meta`. `broute` and `ibrhwaddr` are of later releases than nft 1.0.6.
 pub static META: &[KeyInfo<MetaKey>] = &[
     key(MetaKey::Len, "length", DataType::Integer, 32, Host),
     key(MetaKey::Protocol, "protocol", DataType::EtherType, 16, Big),
@@ -143,15 +143,15 @@ pub static FIB_FLAGS: &[(u32, &str)] = &[(1, "saddr"), (2, "daddr"), (4, "mark")
 const META_ALIASES: &[(&str, MetaKey)] =
     &[("ibriport", MetaKey::BriIifName), ("obriport", MetaKey::BriOifName), ("secpath", MetaKey::SecPath)];
 
-/// The `meta` key of that name, old names included. Keys that are newer than nft 1.0.6 are not found.
+/// The `meta` key of that name, old names included.
 pub fn meta_by_name(name: &str) -> Option<&'static KeyInfo<MetaKey>> {
     if let Some((_, key)) = META_ALIASES.iter().find(|(alias, _)| *alias == name) {
         return Some(meta(*key));
     }
-    META.iter().find(|k| k.name == name && !matches!(k.key, MetaKey::BriBroute | MetaKey::BriIifHwAddr))
+    META.iter().find(|k| k.name == name)
 }
 
-/// What `unexpected …, known keys are …` lists.
+/// What `unexpected …, known keys are …` lists: the keys of nft 1.0.6.
 pub fn meta_names() -> String {
     let names: Vec<_> = META
         .iter()
@@ -294,6 +294,6 @@ mod tests {
         ct.sort_unstable();
         assert_eq!(ct, (0..=CtKey::Id as u8).collect::<Vec<_>>());
         assert_eq!(meta_by_name("secpath").map(|k| k.key), Some(MetaKey::SecPath));
-        assert_eq!(meta_by_name("broute"), None);
+        assert_eq!(meta_by_name("broute").map(|k| k.key), Some(MetaKey::BriBroute));
     }
 }
