@@ -63,8 +63,13 @@ impl Bench {
         BENCHES.iter().find(|b| b.name == name)
     }
 
-    /// Runs it.
-    pub fn run(&self, effort: &Effort) -> Vec<Figure> {
-        measure::by_turns((self.variants)(), effort)
+    /// Runs it: all variants, or one and what it is compared with. Nothing comes of a variant that there is not.
+    pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Vec<Figure> {
+        let mut variants = (self.variants)();
+        if let Some(name) = variant {
+            let against = variants.iter().find(|v| v.name == name).and_then(|v| v.against);
+            variants.retain(|v| v.name == name || Some(&*v.name) == against);
+        }
+        measure::by_turns(variants, effort)
     }
 }

@@ -35,7 +35,7 @@ const OPTIONS: &[Opt] = &[
 
 fn usage() -> String {
     let mut out = String::from(
-        "Usage: penstock bench [OPTIONS] NAME...\n\n\
+        "Usage: penstock bench [OPTIONS] NAME[/VARIANT]...\n\n\
          Measures the packet path in memory, on one core, with frames of 60 bytes. The variants of a\n\
          benchmark run by turns.\n\nBenchmarks:\n",
     );
@@ -55,7 +55,7 @@ fn usage() -> String {
 
 /// What the command line asks for.
 struct Options {
-    benches: Vec<&'static Bench>,
+    benches: Vec<(&'static Bench, Option<String>)>,
     effort: Effort,
     json: bool,
     plot: Option<PathBuf>,
@@ -73,10 +73,14 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("slice") => options.effort.slice = Duration::from_millis(number(&mut parser, "--slice")?),
             Long("plot") => options.plot = Some(parser.value().map_err(sentence)?.into()),
             Short('h') | Long("help") => return Ok(None),
-            Value(name) => match name.to_str().and_then(Bench::find) {
-                Some(bench) => options.benches.push(bench),
-                None => return Err(format!("there is no benchmark `{}`", name.display())),
-            },
+            Value(name) => {
+                let text = name.to_str().unwrap_or_default();
+                let (bench, variant) = text.split_once('/').map_or((text, None), |(b, v)| (b, Some(v.to_owned())));
+                match Bench::find(bench) {
+                    Some(bench) => options.benches.push((bench, variant)),
+                    None => return Err(format!("there is no benchmark `{}`", name.display())),
+                }
+            }
             other => return Err(sentence(other.unexpected())),
         }
     }
@@ -111,8 +115,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("Error: {}: {e}", directory.display());
         return ExitCode::FAILURE;
     }
-    for (i, bench) in options.benches.iter().enumerate() {
-        let figures = bench.run(&options.effort);
+    for (i, (bench, variant)) in options.benches.iter().enumerate() {
+        let figures = bench.run(variant.as_deref(), &options.effort);
+        if figures.is_empty() {
+            eprintln!("Error: {} has no variant `{}`", bench.name, variant.as_deref().unwrap_or_default());
+            return ExitCode::FAILURE;
+        }
         if options.json {
             print!("{}", report::json_lines(bench.name, &figures));
         } else {
@@ -151,7 +159,7 @@ mod tests {
     fn every_benchmark_runs() {
         let effort = Effort { rounds: 1, slice: Duration::ZERO };
         for bench in &BENCHES {
-            let figures = bench.run(&effort);
+            let figures = bench.run(None, &effort);
             assert!(!figures.is_empty() && figures.iter().all(|f| f.ns > 0.0), "{}", bench.name);
         }
     }
