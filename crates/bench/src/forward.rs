@@ -11,5 +11,22 @@ pub(crate) fn variants() -> Vec<Variant> {
     let variant = |name: &str, rules: &str| {
         Variant::new(name, frames.len() as u64, sending(rules, &frames, Fate::Sent))
     };
-    vec![variant("plain-10k", "")]
+    let stateful = "table ip t {
+        chain f {
+            type filter hook forward priority 0; policy drop
+            ct state established,related accept
+            ct state new accept
+        }
+    }";
+    let masquerade = "table ip t {
+        chain n {
+            type nat hook postrouting priority srcnat
+            oifname wan masquerade
+        }
+    }";
+    vec![
+        variant("plain-10k", ""),
+        variant("ct-10k", stateful).against("plain-10k"),
+        variant("masquerade-10k", masquerade).against("plain-10k"),
+    ]
 }

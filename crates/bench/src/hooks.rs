@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::Variant;
 use crate::frames::{Frames, flow};
-use crate::router::{Fate, sending};
+use crate::router::{Fate, Router, sending};
 
 /// `count` chains at prerouting, each with a rule that does not match; the last rule of all drops.
 fn chains(count: u32) -> String {
@@ -24,11 +24,17 @@ pub(crate) fn variants() -> Vec<Variant> {
     let variant = |name: &str, rules: &str, fate| {
         Variant::new(name, frames.len() as u64, sending(rules, &frames, fate))
     };
+    let interpreted = |name: &str, rules: &str| {
+        let router = Router::new(rules).interpreted();
+        Variant::new(name, frames.len() as u64, router.sending(&frames, Fate::Dropped))
+    };
     let elsewhere = "table ip t { chain c { type filter hook output priority 0; }; }";
     vec![
         variant("absent", "", Fate::Sent),
         variant("empty", elsewhere, Fate::Sent).against("absent"),
-        variant("interpreter-1", &chains(1), Fate::Dropped),
-        variant("interpreter-3", &chains(3), Fate::Dropped),
+        interpreted("interpreter-1", &chains(1)),
+        variant("compiled-1", &chains(1), Fate::Dropped).against("interpreter-1"),
+        interpreted("interpreter-3", &chains(3)),
+        variant("compiled-3", &chains(3), Fate::Dropped).against("interpreter-3"),
     ]
 }

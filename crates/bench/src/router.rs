@@ -9,7 +9,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, Settings, Sink};
+use penstock_path::{Dataplane, Engine, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -82,13 +82,20 @@ impl Router {
         Self::of(&ruleset(rules))
     }
 
-    /// A router with a ruleset.
+    /// With the interpreter in place of machine code.
+    pub(crate) fn interpreted(mut self) -> Self {
+        self.path.set_engine(Engine::Interpreter);
+        self
+    }
+
+    /// A router with a ruleset, which is compiled where this machine can.
     pub(crate) fn of(ruleset: &Ruleset) -> Self {
         let net = Network::from_batch("net.ip", NET).expect("a network");
         let device = net.link_by_name("lan").expect("a device").index;
         let mut path = Dataplane::new(Arc::new(net), Settings::default());
         let linked = Linked::new(&ruleset.generation()).expect("rules that run");
         linked.image.build_lookups();
+        path.set_engine(Engine::JitAtOnce);
         path.set_rules(Arc::new(linked));
         Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000 }
     }
