@@ -280,21 +280,30 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Receives what the loopback device gave back meanwhile.
+    #[inline]
     fn drain(&mut self) {
+        if !self.state.backlog.is_empty() {
+            self.drain_backlog();
+        }
+        self.frame_done();
+    }
+
+    #[inline(never)]
+    fn drain_backlog(&mut self) {
         /// Packets of a host that answer each other end here.
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
-            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return self.frame_done() };
+            let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
             self.pass_up(&mut packet, to);
             self.state.spare.push(packet);
         }
         while let Some((packet, _)) = self.state.backlog.pop_front() {
             self.drop(DropReason::Recursion, &packet);
         }
-        self.frame_done();
     }
 
     /// Lets go of what is known about packets that are no more.
+    #[inline]
     fn frame_done(&mut self) {
         if self.state.queues.needs_parts(self.state.reassembled.len()) {
             return;
