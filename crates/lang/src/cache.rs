@@ -289,7 +289,7 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
     let mut intervals = Vec::new();
     if set.description.interval && !key.is_concat() {
         for element in set.elements().iter() {
-            if let (Some(from), to) = (number(&element.key), element.key_end.as_deref().and_then(number)) {
+            if let (Some(from), to) = (number(element.key), element.key_end.and_then(number)) {
                 intervals.push((from, to.unwrap_or(from)));
             }
         }

@@ -53,7 +53,9 @@ fn sizes(path: &mut Dataplane, frames: &[Vec<u8>]) -> Vec<usize> {
 #[test]
 fn packets_leave_in_the_pieces_in_which_they_came_or_smaller() {
     let mut path = defragmenting(Settings::default());
-    let cases: &[(&[(usize, usize)], &[usize])] = &[
+    /// Offsets and lengths that come in; lengths that go out.
+    type Case = (&'static [(usize, usize)], &'static [usize]);
+    let cases: &[Case] = &[
         // In order, out of order, smaller than need be.
         (&[(0, 800), (800, 1200)], &[820, 420]),
         (&[(800, 1200), (0, 800)], &[820, 420]),

@@ -566,7 +566,7 @@ impl Parser<'_> {
         match token.tok {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
-                !words::is_reserved(word) && !(self.in_target && self.keywords.contains(&word))
+                !(words::is_reserved(word) || self.in_target && self.keywords.contains(&word))
             }
             Tok::Str | Tok::Quoted | Tok::AsteriskString => true,
             _ => false,

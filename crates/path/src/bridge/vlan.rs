@@ -118,7 +118,9 @@ bridge vlan add dev br0 vid 12 self
     }
 
     /// Tag protocol, tag, and protocol behind it, as the bridge holds them; VLAN.
-    fn entered(net: &Network, device: &str, tags: &[(u16, u16)]) -> Option<(u16, Option<(u16, u16)>, u16)> {
+    type Entered = (u16, Option<(u16, u16)>, u16);
+
+    fn entered(net: &Network, device: &str, tags: &[(u16, u16)]) -> Option<Entered> {
         let (bridge, vlans) = at(net, device);
         let mut packet = received(tags);
         let vid = of(bridge, vlans, &packet);
