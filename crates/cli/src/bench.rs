@@ -75,7 +75,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Short('h') | Long("help") => return Ok(None),
             Value(name) => {
                 let text = name.to_str().unwrap_or_default();
-                let (bench, variant) = text.split_once('/').map_or((text, None), |(b, v)| (b, Some(v.to_owned())));
+                let (bench, variant) =
+                    text.split_once('/').map_or((text, None), |(b, v)| (b, Some(v.to_owned())));
                 match Bench::find(bench) {
                     Some(bench) => options.benches.push((bench, variant)),
                     None => return Err(format!("there is no benchmark `{}`", name.display())),

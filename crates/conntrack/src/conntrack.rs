@@ -316,7 +316,11 @@ impl Conntrack {
     #[inline(always)]
     pub(crate) fn find_hashed(&self, hash: u64, tuple: &Tuple) -> Option<(u32, Direction)> {
         let store = &self.store;
-        self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)
+        let (n, dir) = self.index.find(hash, |n, dir| store[n].tuple(dir) == tuple)?;
+        // A host that talks to itself may have a flow whose directions look alike: the kernel finds the one that was
+        // entered last, which is that of replies.
+        let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
+        Some((n, if alike { Direction::Reply } else { dir }))
     }
 
     /// Whether some other connection than `except` has this tuple in either direction (`nf_conntrack_tuple_taken()`). One
