@@ -32,6 +32,14 @@ link set lan up
 link set wan up
 link set dmz up
 link set lan.5 up
+link add br0 type bridge vlan_filtering 1
+link add one master br0 up type veth
+link add two master br0 up type veth
+link add link two name two.5 type vlan id 5
+link set two type bridge_slave hairpin on
+link set two.5 up
+link set br0 up
+addr add 198.18.6.1/24 dev br0
 addr add 198.18.0.1/24 dev lan
 addr add 198.18.55.1/24 dev lan.5
 addr add 198.19.0.1/24 dev wan

@@ -17,6 +17,7 @@ mod namespace;
 mod net;
 mod penstock;
 mod random;
+mod random_bridge;
 mod random_ct;
 mod random_nat;
 mod router;
@@ -52,12 +53,14 @@ fn main() -> ExitCode {
     let seed = number("PENSTOCK_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
-        "kernel: {random} random scenarios of filtering, as many of NAT and of tracking, PENSTOCK_SEED={seed}"
+        "kernel: {random} random scenarios of filtering, as many of NAT and of tracking, a tenth of that of bridges, \
+         PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
         .chain((seed..seed + random).map(random::scenario))
         .chain((seed..seed + random).map(random_nat::scenario))
+        .chain((seed..seed + random.div_ceil(10)).map(random_bridge::scenario))
         .chain((seed..seed + random).map(random_ct::scenario))
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))

@@ -5,7 +5,7 @@ use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::scenario::Scenario;
 
 /// `one`, `two` and `three` are ports of `br0`; `out` is a wire of its own.
-const NET: &str = "\
+pub const NET: &str = "\
 link add name one address 02:00:00:00:0a:01 type veth
 link add name two address 02:00:00:00:0a:02 type veth
 link add name three address 02:00:00:00:0a:03 type veth
@@ -27,15 +27,15 @@ neigh add 2001:db8:1::10 lladdr 02:00:00:00:0c:01 dev br0 nud permanent
 neigh add 2001:db8:2::2 lladdr 02:00:00:00:0d:01 dev out nud permanent
 ";
 
-const BRIDGE: Mac = [2, 0, 0, 0, 0x0a, 0];
+pub const BRIDGE: Mac = [2, 0, 0, 0, 0x0a, 0];
 const PORT_TWO: Mac = [2, 0, 0, 0, 0x0a, 2];
-const OUT: Mac = [2, 0, 0, 0, 0x0b, 1];
+pub const OUT: Mac = [2, 0, 0, 0, 0x0b, 1];
 /// Stations behind the ports.
 const A: Mac = [2, 0, 0, 0, 0x0c, 1];
 const B: Mac = [2, 0, 0, 0, 0x0c, 2];
 const C: Mac = [2, 0, 0, 0, 0x0c, 3];
 /// Behind the wire.
-const FAR: Mac = [2, 0, 0, 0, 0x0d, 1];
+pub const FAR: Mac = [2, 0, 0, 0, 0x0d, 1];
 const ALL: Mac = [0xff; 6];
 const GROUP: Mac = [1, 0, 0x5e, 1, 2, 3];
 

@@ -1,6 +1,6 @@
 //! Scenarios by hand, each named for what it shows.
 
-mod bridge;
+pub mod bridge;
 mod fragments;
 mod headers;
 mod host;

@@ -117,7 +117,7 @@ bridge vlan add dev br0 vid 12 self
         packet
     }
 
-    /// Tag protocol, tag, and protocol behind it, as the bridge holds them; VLAN.
+    /// VLAN, tag as the bridge holds it, and protocol behind it.
     type Entered = (u16, Option<(u16, u16)>, u16);
 
     fn entered(net: &Network, device: &str, tags: &[(u16, u16)]) -> Option<Entered> {
