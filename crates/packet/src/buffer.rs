@@ -7,7 +7,7 @@ pub const HEADROOM: usize = 128;
 
 /// One packet: bytes, header offsets, metadata. Reused from frame to frame ([`Packet::load`]), so the path
 /// allocates nothing once buffers have grown to the largest frame.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Packet {
     pub(crate) buffer: Vec<u8>,
     /// First byte of the link header, equal to `network` if there is none.
@@ -24,6 +24,27 @@ pub struct Packet {
     pub(crate) transport: Transport,
     /// Everything beside the bytes.
     pub meta: Meta,
+}
+
+impl Clone for Packet {
+    fn clone(&self) -> Self {
+        let mut copy = Packet::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Keeps the buffer, so that copies into packets that are reused allocate nothing once their buffers have grown.
+    fn clone_from(&mut self, source: &Self) {
+        let Packet { buffer, link, network, data, end, has_link, has_transport, transport, meta } = source;
+        let used = *link.min(data)..*end;
+        if self.buffer.len() < *end {
+            self.buffer.resize(*end, 0);
+        }
+        self.buffer[used.clone()].copy_from_slice(&buffer[used]);
+        (self.link, self.network, self.data, self.end) = (*link, *network, *data, *end);
+        (self.has_link, self.has_transport, self.transport) = (*has_link, *has_transport, *transport);
+        self.meta.clone_from(meta);
+    }
 }
 
 impl Packet {
@@ -282,6 +303,21 @@ mod tests {
         assert_eq!(p.len(), 20);
         p.data_at_link();
         assert_eq!(p.len(), 34);
+    }
+
+    #[test]
+    fn a_copy_into_a_used_packet_has_the_same_bytes_at_the_same_places() {
+        let mut used = Packet::new();
+        used.load(&[9; 90], 14);
+        for (len, link) in [(60, 14), (20, 0), (200, 18), (3, 14)] {
+            let mut p = Packet::new();
+            p.load(&vec![7; len], link);
+            p.meta.mark = 5;
+            p.put_link(link + 1).fill(3);
+            used.clone_from(&p);
+            assert_eq!((used.frame(), used.link(), used.network()), (p.frame(), p.link(), p.network()));
+            assert_eq!((used.len(), used.meta.mark, used.has_link()), (p.len(), 5, p.has_link()));
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod attribute {
     pub const TIMESTAMP: u16 = 3;
     pub const IFINDEX_INDEV: u16 = 4;
     pub const IFINDEX_OUTDEV: u16 = 5;
+    pub const IFINDEX_PHYSINDEV: u16 = 6;
+    pub const IFINDEX_PHYSOUTDEV: u16 = 7;
     pub const HWADDR: u16 = 8;
     pub const PAYLOAD: u16 = 9;
     pub const PREFIX: u16 = 10;
@@ -115,11 +117,20 @@ fn encode(group: u16, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>
     // A statement without a prefix has an empty one.
     let prefix = record.log.prefix.as_deref().unwrap_or_default();
     put(out, attribute::PREFIX, &[prefix.as_bytes(), &[0]].concat());
-    if let Some(device) = record.input {
-        put(out, attribute::IFINDEX_INDEV, &device.index.to_be_bytes());
-    }
-    if let Some(device) = record.output {
-        put(out, attribute::IFINDEX_OUTDEV, &device.index.to_be_bytes());
+    for (device, logical, physical) in [
+        (record.input, attribute::IFINDEX_INDEV, attribute::IFINDEX_PHYSINDEV),
+        (record.output, attribute::IFINDEX_OUTDEV, attribute::IFINDEX_PHYSOUTDEV),
+    ] {
+        let Some(device) = device else { continue };
+        let index = device.index.to_be_bytes();
+        match device.port.as_ref().filter(|_| pf == NFPROTO_BRIDGE) {
+            // Of a port, its bridge is the device.
+            Some(port) => {
+                put(out, physical, &index);
+                put(out, logical, &port.bridge.to_be_bytes());
+            }
+            None => put(out, logical, &index),
+        }
     }
     if meta.mark != 0 {
         put(out, attribute::MARK, &meta.mark.to_be_bytes());
