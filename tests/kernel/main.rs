@@ -169,6 +169,11 @@ fn compare(router: &mut Router, scenario: &Scenario) -> Verdict {
         None => return Verdict::Agree,
         Some(d) => d,
     };
+    // What the kernel draws for NAT may by chance be a port or identifier that another packet has.
+    if scenario.name.starts_with("random_nat") && difference(router, scenario).is_none() {
+        println!("AGREED when repeated: {}", scenario.name);
+        return Verdict::Agree;
+    }
     let see = format!("  see {}\n", directory(scenario).display());
     if refused || SHRUNK.fetch_add(1, Ordering::Relaxed) >= 8 {
         return Verdict::Differ(format!("{text}{see}"));

@@ -42,6 +42,11 @@ impl Conntrack {
                     self.destroy(other);
                     continue;
                 }
+                // A reply tuple is shared with nobody: flows that differ in the zone of their original direction only.
+                let apart = self.store[other].original != original && self.store[other].reply == reply;
+                if apart && !self.store[other].has(status::NAT_DONE_MASK) {
+                    return self.refuse(packet, n);
+                }
                 return self.resolve_clash(packet, n, other, hashes[1]);
             }
         }

@@ -475,6 +475,25 @@ table inet t {
         ),
         with(
             on(
+                "ct_flows_that_differ_in_their_original_zone_only",
+                "
+table inet t {
+	chain raw { type filter hook prerouting priority raw; iifname lan ct original zone set 1; iifname dmz ct original zone set 2; }
+	chain thru { type filter hook forward priority 0; ct original zone 1 counter; ct original zone 2 counter; ct state new counter; ct state established counter; }
+}
+",
+            ),
+            &[
+                four.udp('>', b"1"),
+                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"1")),
+                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"2")),
+                four.udp('<', b"2"),
+                four.udp('>', b"3"),
+                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"3")),
+            ],
+        ),
+        with(
+            on(
                 "ct_zones_keep_fragments_apart",
                 "
 table inet t {
