@@ -44,9 +44,10 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.ct.info == CtInfo::Untracked {
             return End::Accept;
         }
+        let zone = self.fragment_zone(packet);
         let user = match context.hook {
-            Hook::Output => User::Out(0),
-            _ => User::In(0),
+            Hook::Output => User::Out(zone),
+            _ => User::In(zone),
         };
         if context.nfproto == 2 {
             let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
@@ -69,6 +70,15 @@ impl<S: Sink> Worker<'_, S> {
         }
         packet.find_transport();
         End::Accept
+    }
+
+    /// The zone that rules have put a fragment into already: fragments of different zones are of different packets
+    /// (`nf_ct_defrag_user()`).
+    pub(crate) fn fragment_zone(&self, packet: &Packet) -> u16 {
+        match packet.meta.ct.template {
+            0 => 0,
+            template => self.state.conntrack.template_of(template).original_zone,
+        }
     }
 
     /// Takes an IPv4 fragment. `true` if `packet` is now the whole packet.

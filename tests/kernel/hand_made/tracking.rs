@@ -510,6 +510,23 @@ table inet t {
         ),
         with(
             on(
+                "ct_zones_are_part_of_what_fragments_have_in_common",
+                "
+table inet t {
+	chain early { type filter hook prerouting priority -450; ip ttl 63 ct zone set 5; ip ttl 62 ct reply zone set 5; }
+	chain thru { type filter hook forward priority 0; counter; ct zone 5 counter; ct zone 0 counter; }
+}
+",
+            ),
+            &[
+                ("lan", four.forth().id(9).ttl(63).fragment(0, true).protocol(17).data(&[0, 1, 0, 2, 0, 24, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8])),
+                ("lan", four.forth().id(9).fragment(2, false).protocol(17).zeros(8)),
+                ("lan", four.forth().id(9).ttl(63).fragment(2, false).protocol(17).zeros(8)),
+                ("lan", four.forth().id(9).ttl(62).fragment(0, true).protocol(17).data(&[0, 1, 0, 2, 0, 24, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8])),
+            ],
+        ),
+        with(
+            on(
                 "ct_marks_come_back_with_the_flow",
                 "
 table inet t {

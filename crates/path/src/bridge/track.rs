@@ -38,14 +38,14 @@ impl<S: Sink> Worker<'_, S> {
                 let Some(len) = sound4(packet.network()) else { return End::Accept };
                 packet.trim_network(len);
                 let fragment = ipv4::Header::new(packet.network()).is_some_and(|h| h.is_fragment());
-                if fragment && !self.ip4_reassemble(packet, User::Bridge(0)) {
+                if fragment && !self.ip4_reassemble(packet, User::Bridge(self.fragment_zone(packet))) {
                     return End::Taken;
                 }
             }
             ethernet::IPV6 => {
                 let Some(len) = sound6(packet.network()) else { return End::Accept };
                 packet.trim_network(len);
-                if let Gathered::Gone = self.ip6_gather(packet, User::Bridge(0)) {
+                if let Gathered::Gone = self.ip6_gather(packet, User::Bridge(self.fragment_zone(packet))) {
                     return End::Taken;
                 }
             }
