@@ -183,7 +183,7 @@ const FIELDS: &[Field] = &[
     ("@ih,8,8", "", Bits(8)),
     ("meta hour", "", Words(&["\"10:30\"", "\"23:59:59\"", "\"00:00\""])),
     ("meta secpath", "", PRESENCE),
-    ("meta broute", "bridge", PRESENCE),
+    ("meta nftrace", "bridge", PRESENCE),
     ("meta ibrname", "bridge", Device),
     ("meta ibrvproto", "bridge", Words(&["8021q", "8021ad"])),
     ("meta sdif", "", Device),
