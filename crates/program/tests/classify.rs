@@ -225,14 +225,12 @@ fn set_match(rng: &mut Rng, rule: &mut Vec<Expr>, table: &mut Table) {
     let set_name: Arc<str> = format!("__set{}", table.sets.len()).into();
     let elements = LinkedElements::Fixed(Arc::new(set));
     table.sets.insert(set_name.clone(), LinkedSet { elements, key_len: key_len as u32, value_len: None });
-    let mut register = 8;
-    for len in fields {
+    for (register, len) in (8..).zip(fields.iter()) {
         let (base, offset) = match len {
             4 => (PayloadBase::Network, 12 + 4 * rng.u32(..2)),
             _ => (PayloadBase::Transport, 2 * rng.u32(..2)),
         };
         rule.push(load(base, offset, (*len).into(), Register(register)));
-        register += 1;
     }
     rule.push(Expr::Lookup(expr::Lookup {
         set: set_name,
