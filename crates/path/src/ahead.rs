@@ -2,16 +2,14 @@
 
 use penstock_wire::{ethernet, vlan};
 
+use crate::burst::BURST;
 use crate::sink::Frame;
 use crate::worker::State;
 
-/// Frames that wait to be worked on, with the hashes of their connections.
-#[derive(Default)]
-pub(crate) struct Ahead<'f> {
-    ring: [Option<(Frame<'f>, Option<u64>)>; Ahead::DEPTH],
-    /// Frames taken in and given out so far.
-    taken: usize,
-    given: usize,
+/// Hashes of the connections of a burst's frames, as far as they were looked at.
+pub(crate) struct Ahead {
+    hashes: [Option<u64>; BURST],
+    looked_at: usize,
 }
 
 /// What follows the link header of a frame, past one tag.
@@ -27,37 +25,31 @@ fn network(bytes: &[u8]) -> &[u8] {
     }
 }
 
-impl<'f> Ahead<'f> {
+impl Ahead {
     /// Frames between the look into the hash table and the look at the entry, and between that and the frame's turn.
     pub(crate) const STEP: usize = 3;
-    const DEPTH: usize = 2 * Self::STEP;
 
-    /// Takes a frame in, and gives the one whose turn it is.
-    #[inline]
-    pub(crate) fn push(&mut self, frame: Frame<'f>, state: &State) -> Option<Frame<'f>> {
-        let conntrack = &state.conntrack;
-        let tuple = conntrack.tuple_of(network(frame.bytes), 0);
-        let hash = tuple.map(|t| conntrack.hash_of(&t));
-        if let Some(hash) = hash {
-            conntrack.prefetch(hash);
-        }
-        let turn = if self.taken - self.given == Self::DEPTH { self.pop() } else { None };
-        self.ring[self.taken % Self::DEPTH] = Some((frame, hash));
-        self.taken += 1;
-        if let Some(before) = self.taken.checked_sub(Self::STEP + 1)
-            && let Some((_, Some(hash))) = self.ring[before % Self::DEPTH]
-        {
-            conntrack.prefetch_entry(hash);
-        }
-        turn
+    pub(crate) fn new() -> Self {
+        Ahead { hashes: [None; BURST], looked_at: 0 }
     }
 
-    /// Gives the next frame.
+    /// It is the turn of frame number `turn`.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Frame<'f>> {
-        let place = &mut self.ring[self.given % Self::DEPTH];
-        let (frame, _) = place.take()?;
-        self.given += 1;
-        Some(frame)
+    pub(crate) fn fetch(&mut self, frames: &[Frame<'_>], turn: usize, state: &State) {
+        let conntrack = &state.conntrack;
+        while self.looked_at <= turn + 2 * Self::STEP
+            && let Some(frame) = frames.get(self.looked_at)
+        {
+            let tuple = conntrack.tuple_of(network(frame.bytes), 0);
+            let hash = tuple.map(|t| conntrack.hash_of(&t));
+            if let Some(hash) = hash {
+                conntrack.prefetch(hash);
+            }
+            self.hashes[self.looked_at % BURST] = hash;
+            self.looked_at += 1;
+        }
+        if let Some(Some(hash)) = self.hashes.get(turn + Self::STEP) {
+            conntrack.prefetch_entry(*hash);
+        }
     }
 }

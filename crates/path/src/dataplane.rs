@@ -10,7 +10,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
 use penstock_wire::{ethernet, vlan};
 
-use crate::ahead::Ahead;
+use crate::burst::gather;
 use crate::code::{Codes, Engine};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
@@ -163,25 +163,10 @@ impl Dataplane {
         self.state.trace_all = on;
     }
 
-    /// Takes a burst of frames from devices and does all that follows from each before the next.
+    /// Takes frames from devices, in bursts of at most 64, and does all that follows from each before the next.
     pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
         self.burst(sink, |worker, packet| {
-            let frames = frames.into_iter();
-            if worker.hooks.tracks() && frames.size_hint().0 > Ahead::STEP {
-                let mut ahead = Ahead::default();
-                for frame in frames {
-                    if let Some(frame) = ahead.push(frame, worker.state) {
-                        worker.frame(&frame, packet);
-                    }
-                }
-                while let Some(frame) = ahead.pop() {
-                    worker.frame(&frame, packet);
-                }
-                return;
-            }
-            for frame in frames {
-                worker.frame(&frame, packet);
-            }
+            gather(frames.into_iter(), |burst| worker.receive_burst(burst, packet));
         });
     }
 
@@ -271,17 +256,9 @@ impl Dataplane {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// One frame, and all that follows from it.
-    #[inline]
-    fn frame(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
-        self.pass_time(frame.time);
-        self.receive(frame, packet);
-        self.drain();
-    }
-
     /// Receives what the loopback device gave back meanwhile.
     #[inline]
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         if !self.state.backlog.is_empty() {
             self.drain_backlog();
         }

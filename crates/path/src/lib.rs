@@ -64,6 +64,7 @@
 
 mod ahead;
 mod bridge;
+mod burst;
 mod code;
 mod connections;
 mod copies;

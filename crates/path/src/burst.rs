@@ -1,0 +1,118 @@
+//! Frames from devices, a burst at a time.
+//!
+//! ```text
+//! burst -> early ingress -> what is left of it, frame by frame in their order: clock, receive, what came of it
+//! ```
+//!
+//! Everything that follows from a frame is done before the next one, as if frames came one by one. What is done for several
+//! at once is only what nobody can tell from that: looking ahead, and what is taken by early ingress.
+
+use penstock_packet::Packet;
+
+use crate::ahead::Ahead;
+use crate::sink::{Frame, Sink};
+use crate::worker::Worker;
+
+/// Frames of a burst at most: a bit of a word for each.
+pub(crate) const BURST: usize = u64::BITS as usize;
+
+/// The frames of a burst that are still to be received, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left(u64);
+
+impl Left {
+    /// The first `count`, at most [`BURST`].
+    fn first(count: usize) -> Self {
+        Left(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
+    }
+}
+
+impl Iterator for Left {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let next = self.0.trailing_zeros();
+        self.0 &= self.0.wrapping_sub(1);
+        (next < u64::BITS).then_some(next as usize)
+    }
+}
+
+/// Gives frames on in bursts as they come.
+pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl FnMut(&[Frame<'f>])) {
+    let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; BURST];
+    let mut count = 0;
+    for frame in frames {
+        burst[count] = frame;
+        count += 1;
+        if count == BURST {
+            take(&burst);
+            count = 0;
+        }
+    }
+    if count > 0 {
+        take(&burst[..count]);
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Frames from devices, at most [`BURST`] of them, and all that follows from each.
+    pub(crate) fn receive_burst(&mut self, frames: &[Frame<'_>], packet: &mut Packet) {
+        // Early ingress belongs here: what it sends away itself is not left.
+        let left = Left::first(frames.len());
+        self.receive_left(frames, left, packet);
+    }
+
+    /// The normal way, in order.
+    fn receive_left(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) {
+        if self.hooks.tracks() && frames.len() > Ahead::STEP {
+            let mut ahead = Ahead::new();
+            for at in left {
+                ahead.fetch(frames, at, self.state);
+                self.frame(&frames[at], packet);
+            }
+            return;
+        }
+        for at in left {
+            self.frame(&frames[at], packet);
+        }
+    }
+
+    /// One frame, and all that follows from it.
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
+        self.pass_time(frame.time);
+        self.receive(frame, packet);
+        self.drain();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_received_in_order() {
+        for count in [0, 1, 5, 63, 64] {
+            assert!(Left::first(count).eq(0..count), "{count}");
+        }
+        assert!(Left(0b1010_0001).eq([0, 5, 7]));
+        assert!(Left(1 << 63 | 1).eq([0, 63]));
+    }
+
+    #[test]
+    fn frames_are_gathered_into_bursts() {
+        let frame = |device| Frame { device, bytes: &[], time: 0 };
+        for (count, bursts) in
+            [(0, vec![]), (1, vec![1]), (64, vec![64]), (65, vec![64, 1]), (150, vec![64, 64, 22])]
+        {
+            let (mut lens, mut devices) = (Vec::new(), Vec::new());
+            gather((0..count).map(frame), |burst| {
+                lens.push(burst.len());
+                devices.extend(burst.iter().map(|f| f.device));
+            });
+            assert_eq!(lens, bursts);
+            assert!(devices.into_iter().eq(0..count));
+        }
+    }
+}
