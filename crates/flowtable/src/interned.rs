@@ -1,0 +1,92 @@
+//! Things that many flows have in common: kept once, found by number, gone with the last flow that has them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Numbers and what they stand for.
+#[derive(Debug)]
+pub(crate) struct Interned<T> {
+    things: Vec<T>,
+    uses: Vec<u32>,
+    free: Vec<u32>,
+    numbers: HashMap<T, u32>,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Interned { things: Vec::new(), uses: Vec::new(), free: Vec::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Interned<T> {
+    /// The number of a thing, which is used once more.
+    pub fn acquire(&mut self, thing: &T) -> u32 {
+        if let Some(&n) = self.numbers.get(thing) {
+            self.uses[n as usize] += 1;
+            return n;
+        }
+        let n = match self.free.pop() {
+            Some(n) => {
+                self.things[n as usize] = thing.clone();
+                self.uses[n as usize] = 1;
+                n
+            }
+            None => {
+                self.things.push(thing.clone());
+                self.uses.push(1);
+                self.things.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(thing.clone(), n);
+        n
+    }
+
+    /// It is used once less.
+    pub fn release(&mut self, n: u32) {
+        let uses = &mut self.uses[n as usize];
+        *uses -= 1;
+        if *uses == 0 {
+            self.numbers.remove(&self.things[n as usize]);
+            self.free.push(n);
+        }
+    }
+
+    /// What a number that is in use stands for.
+    #[inline(always)]
+    pub fn get(&self, n: u32) -> &T {
+        &self.things[n as usize]
+    }
+
+    /// The number of a thing that is used.
+    pub fn number(&self, thing: &T) -> Option<u32> {
+        self.numbers.get(thing).copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// All that are used.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.things).zip(&self.uses).filter(|(_, uses)| **uses > 0).map(|(thing, _)| thing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_used_again_after_its_last_user() {
+        let mut things = Interned::default();
+        let (a, b) = (things.acquire(&"a"), things.acquire(&"b"));
+        assert_eq!(things.acquire(&"a"), a);
+        things.release(a);
+        assert_eq!((things.get(a), things.len()), (&"a", 2));
+        things.release(a);
+        assert_eq!((things.number(&"a"), things.number(&"b")), (None, Some(b)));
+        assert_eq!(things.acquire(&"c"), a);
+        assert_eq!(things.iter().collect::<Vec<_>>(), [(a, &"c"), (b, &"b")]);
+    }
+}

@@ -1,0 +1,135 @@
+//! What names one direction of a flow.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::arrival::ArrivalId;
+
+/// `AF_INET` as keys have it.
+pub const IPV4: u8 = 4;
+/// `AF_INET6`.
+pub const IPV6: u8 = 6;
+
+/// Addresses, ports and protocols of a direction, and where it arrives (`struct flow_offload_tuple` up to `__hash`). All of
+/// it takes part in comparison and hash. Bytes are as on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(C)]
+pub struct Key {
+    /// Source address; an IPv4 address in the first four bytes, the rest zero.
+    pub src: [u64; 2],
+    /// Destination address, likewise.
+    pub dst: [u64; 2],
+    /// Source and destination port; zero for GRE.
+    pub ports: u32,
+    /// Where it arrives.
+    pub arrival: ArrivalId,
+    /// [`IPV4`] or [`IPV6`].
+    pub l3: u8,
+    /// Protocol number: TCP, UDP, GRE.
+    pub l4: u8,
+}
+
+/// An address in the form of keys.
+pub fn address(address: IpAddr) -> [u64; 2] {
+    match address {
+        IpAddr::V4(a) => address4(a.octets()),
+        IpAddr::V6(a) => address6(&a.octets()),
+    }
+}
+
+/// The same for four bytes of IPv4.
+#[inline(always)]
+pub fn address4(bytes: [u8; 4]) -> [u64; 2] {
+    let [a, b, c, d] = bytes;
+    [u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]), 0]
+}
+
+/// The same for sixteen bytes of IPv6.
+#[inline(always)]
+pub fn address6(bytes: &[u8; 16]) -> [u64; 2] {
+    let (a, b) = bytes.split_at(8);
+    [a, b].map(|half| half.first_chunk().map_or(0, |c| u64::from_ne_bytes(*c)))
+}
+
+/// The four bytes of an IPv4 address in the form of keys, as they lie in memory.
+#[inline(always)]
+pub(crate) fn low4(address: [u64; 2]) -> u32 {
+    let [a, b, c, d, ..] = address[0].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// From there to the form of keys.
+#[inline(always)]
+pub(crate) fn from_low4(bytes: u32) -> [u64; 2] {
+    address4(bytes.to_ne_bytes())
+}
+
+/// Two ports, given in host order, as keys have them.
+#[inline(always)]
+pub fn ports(ports: [u16; 2]) -> u32 {
+    let [[a, b], [c, d]] = ports.map(u16::to_be_bytes);
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+impl Key {
+    /// Of a direction over IPv4; ports in host order. The arrival is that with number 0.
+    pub fn v4(src: [u8; 4], dst: [u8; 4], port: [u16; 2], l4: u8) -> Self {
+        let (src, dst) = (address4(src), address4(dst));
+        Key { src, dst, ports: ports(port), arrival: ArrivalId(0), l3: IPV4, l4 }
+    }
+
+    /// Of a direction; both addresses are of one family.
+    pub fn new(src: IpAddr, dst: IpAddr, port: [u16; 2], l4: u8) -> Self {
+        let l3 = if src.is_ipv4() { IPV4 } else { IPV6 };
+        let (src, dst) = (address(src), address(dst));
+        Key { src, dst, ports: ports(port), arrival: ArrivalId(0), l3, l4 }
+    }
+
+    /// The same, arriving elsewhere.
+    pub fn arriving(self, arrival: ArrivalId) -> Self {
+        Key { arrival, ..self }
+    }
+
+    fn ip(&self, address: [u64; 2]) -> IpAddr {
+        let [a, b] = address.map(u64::to_ne_bytes);
+        if self.l3 == IPV4 {
+            let [w, x, y, z, ..] = a;
+            return IpAddr::V4(Ipv4Addr::new(w, x, y, z));
+        }
+        let mut bytes = [0; 16];
+        for (to, from) in bytes.iter_mut().zip(a.into_iter().chain(b)) {
+            *to = from;
+        }
+        IpAddr::V6(Ipv6Addr::from(bytes))
+    }
+
+    /// Source address.
+    pub fn source(&self) -> IpAddr {
+        self.ip(self.src)
+    }
+
+    /// Destination address.
+    pub fn destination(&self) -> IpAddr {
+        self.ip(self.dst)
+    }
+
+    /// Source and destination port in host order.
+    pub fn port_numbers(&self) -> [u16; 2] {
+        let [a, b, c, d] = self.ports.to_ne_bytes();
+        [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        for (a, b) in [("198.18.0.1", "203.0.113.9"), ("2001:db8::1", "2001:db8:1::ff")] {
+            let (a, b): (IpAddr, IpAddr) = (a.parse().unwrap(), b.parse().unwrap());
+            let key = Key::new(a, b, [1000, 53], 17);
+            assert_eq!((key.source(), key.destination(), key.port_numbers()), (a, b, [1000, 53]));
+        }
+        assert_eq!(from_low4(low4(address4([1, 2, 3, 4]))), address4([1, 2, 3, 4]));
+    }
+}

@@ -1,0 +1,59 @@
+//! How packets of a direction leave: what of `struct flow_offload_tuple` stands behind the key.
+
+use std::net::IpAddr;
+
+use crate::arrival::{Encaps, Tunnel};
+
+/// How a packet is given on (`enum flow_offload_xmit_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transmit {
+    /// To the route's next hop, through the route's device and those below it.
+    Neigh,
+    /// Through the IPsec transformation of the route, by its number; link addresses are not used.
+    Xfrm(u32),
+    /// As a frame with stored link addresses, on a device.
+    Direct,
+}
+
+/// How packets of a direction leave. Many flows share one, so a flow has its number only ([`WayId`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// How.
+    pub transmit: Transmit,
+    /// By which device: that of the route, or for [`Transmit::Direct`] that on which the frame is put.
+    pub device: u32,
+    /// Next hop whose link address is [`Way::destination`]; `None` where that does not follow from routing.
+    pub next_hop: Option<IpAddr>,
+    /// Destination link address.
+    pub destination: [u8; 6],
+    /// Source link address.
+    pub source: [u8; 6],
+    /// Largest packet in bytes, outer headers not counted, as it was when the flow was added.
+    pub mtu: u32,
+    /// Headers that are put around the packet, outermost first; only for [`Transmit::Direct`], and for tunnels: the others
+    /// get theirs from the devices that they leave through.
+    pub encaps: Encaps,
+    /// Tunnel that is put around the packet, inside of [`Way::encaps`]: its outer addresses as they are written.
+    pub tunnel: Option<Tunnel>,
+}
+
+impl Way {
+    /// To a neighbour.
+    pub fn neighbour(device: u32, destination: [u8; 6], source: [u8; 6], mtu: u32) -> Self {
+        Way {
+            transmit: Transmit::Neigh,
+            device,
+            next_hop: None,
+            destination,
+            source,
+            mtu,
+            encaps: Encaps::NONE,
+            tunnel: None,
+        }
+    }
+}
+
+/// Number of a [`Way`] in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct WayId(pub u32);
