@@ -83,6 +83,8 @@ pub(crate) struct Seen<'a> {
     pub hook: Hook,
     /// Length that counts (`skb->len`).
     pub len: usize,
+    /// The checksum is made when the packet leaves, so it is not there to be verified.
+    pub unfinished: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -588,7 +590,7 @@ impl Conntrack {
 
     #[inline(always)]
     pub(crate) fn verifies(&self, p: &Seen<'_>) -> bool {
-        self.settings.checksum && p.hook == Hook::Prerouting
+        self.settings.checksum && p.hook == Hook::Prerouting && !p.unfinished
     }
 
     // ---- what few entries have ----

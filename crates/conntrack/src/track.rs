@@ -27,7 +27,8 @@ impl Conntrack {
             return Verdict::Accept;
         };
         let (ct, verdict) = {
-            let p = Seen { network: packet.network(), at, info: CtInfo::New, hook, len: packet.len() };
+            let (network, unfinished) = (packet.network(), packet.meta.gso.is_some());
+            let p = Seen { network, at, info: CtInfo::New, hook, len: packet.len(), unfinished };
             self.track_seen(p, before.template)
         };
         packet.meta.ct = ct;

@@ -205,6 +205,30 @@ impl Packet {
         self.end = self.end.min(self.network + len);
     }
 
+    /// Makes the transport checksum of a super-packet whole, for who is to look at it.
+    pub fn finish_checksum(&mut self) {
+        if self.meta.gso.is_some()
+            && let Some(headers) = self.gso_headers()
+        {
+            headers.finish_checksum(self.network_mut());
+        }
+    }
+
+    /// Where the headers of a super-packet are, from the network header on.
+    pub fn gso_headers(&self) -> Option<crate::gso::Headers> {
+        crate::gso::Headers::of_packet(self.network(), 0)
+    }
+
+    /// Length of the longest packet, from the network header on, that is to leave in place of this one: its own, unless it
+    /// is a super-packet (`skb_gso_network_seglen()`).
+    #[inline]
+    pub fn sent_len(&self) -> usize {
+        match self.meta.gso {
+            None => self.network().len(),
+            Some(gso) => self.gso_headers().map_or(self.network().len(), |h| h.segment_len(gso)),
+        }
+    }
+
     /// Replaces `len` bytes at `at` from the network header by others; what stands behind them moves. `false`, and nothing
     /// changes, if they are not all there. Offsets and lengths in headers are the caller's to change.
     pub fn splice_network(&mut self, at: usize, len: usize, with: &[u8]) -> bool {

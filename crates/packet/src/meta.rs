@@ -164,6 +164,8 @@ pub struct Meta {
     pub socket: u32,
     /// `meta broute set 1`: the bridge is to route the frame instead of bridging it.
     pub broute: bool,
+    /// The packet is a super-packet: its transport checksum is made when it leaves.
+    pub gso: Option<crate::Gso>,
     /// Index of the route in the path's table, once routing has decided; opaque here.
     pub route: Option<u32>,
 }

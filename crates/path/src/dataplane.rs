@@ -5,10 +5,9 @@ use std::sync::Arc;
 use penstock_conntrack::Conntrack;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
-use penstock_packet::Packet;
+use penstock_packet::{Gso, Packet};
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
-use penstock_wire::{ethernet, vlan};
 
 use crate::burst::gather;
 use crate::code::{Codes, Engine};
@@ -20,7 +19,7 @@ use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
 use crate::sockets::Sockets;
 use crate::tc::Tc;
-use crate::worker::{State, Worker};
+use crate::worker::{State, Worker, interfaces};
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -126,6 +125,48 @@ impl Dataplane {
         });
     }
 
+    /// Puts another state of the network in force. Devices keep their indexes from one to the next: connections, and what
+    /// bridges have learned, go on. Packets that waited for a neighbour that is known now leave, or end if nobody has
+    /// answered; `time` is the clock's.
+    pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
+        let hooks = Hooks::new(&net, &self.linked);
+        if hooks != *self.hooks {
+            for _ in 0..self.state.queues.clear() {
+                self.state.counters.count(DropReason::Queue);
+            }
+            self.hooks = Arc::new(hooks);
+            self.codes.forget();
+        }
+        self.state.interfaces = interfaces(&net);
+        self.state.bridges.follow(&net);
+        self.net = net;
+        self.burst(sink, |worker, packet| {
+            worker.settle_unresolved(time, packet);
+            worker.drain();
+        });
+    }
+
+    /// Takes a super-packet from a device, with its Ethernet header: segments of a connection that are one packet on their
+    /// way through. Its transport checksum is made when it leaves.
+    pub fn receive_super<S: Sink>(&mut self, frame: Frame<'_>, gso: Gso, sink: &mut S) {
+        self.burst(sink, |worker, packet| {
+            worker.pass_time(frame.time);
+            worker.receive_super(&frame, gso, packet);
+            worker.drain();
+        });
+    }
+
+    /// A frame that the host has given to a device, and that its stack has routed: IP packets of the host's own pass
+    /// `output` and `postrouting`, ARP messages `output` of their family, and all of them egress. Everything else is the
+    /// frame of a packet socket, which only egress sees.
+    pub fn send_from_host<S: Sink>(&mut self, frame: Frame<'_>, gso: Option<Gso>, sink: &mut S) {
+        self.burst(sink, |worker, packet| {
+            worker.pass_time(frame.time);
+            worker.host_frame(&frame, gso, packet);
+            worker.drain();
+        });
+    }
+
     /// The generation in force.
     pub fn rules(&self) -> &Arc<Linked> {
         &self.linked
@@ -184,22 +225,7 @@ impl Dataplane {
     pub fn send_raw<S: Sink>(&mut self, device: u32, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
-            // The network header is behind all tags, but the protocol is that of the outermost (packet_parse_headers()).
-            let mut link_len = ethernet::LEN;
-            let ethertype = |at: usize| bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-            while vlan::is_tag(ethertype(link_len - 2)) && link_len < bytes.len() {
-                link_len += vlan::LEN;
-            }
-            packet.load(bytes, link_len);
-            packet.meta.time = time;
-            packet.meta.nftrace = worker.state.trace_all;
-            match ethernet::Header::new(bytes) {
-                Some(h) => {
-                    packet.meta.protocol = h.ethertype();
-                    worker.transmit(packet, device, None);
-                }
-                None => worker.drop(DropReason::LinkHeader, packet),
-            }
+            worker.raw_frame(&Frame { device, bytes, time }, None, packet);
             worker.drain();
         });
     }
@@ -241,8 +267,9 @@ impl Dataplane {
 
     /// Lets time pass without packets: fragments and connections whose time is over go.
     pub fn advance<S: Sink>(&mut self, time: u64, sink: &mut S) {
-        self.burst(sink, |worker, _| {
+        self.burst(sink, |worker, packet| {
             worker.pass_time(time);
+            worker.settle_unresolved(time, packet);
             worker.drain();
         });
     }

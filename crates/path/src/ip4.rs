@@ -241,7 +241,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes groups.
     fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
         const ALL_HOSTS: u32 = 0xe000_0001;
-        if daddr != ALL_HOSTS {
+        if daddr != ALL_HOSTS && !self.settings.host_groups {
             return Routed::NotMember;
         }
         if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {

@@ -84,7 +84,8 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.route = Some(to.oif);
         match to.kind {
             RouteType::Multicast => {
-                let joined = addresses(packet).is_some_and(|(_, group)| link.joined6(group));
+                let joined = self.settings.host_groups
+                    || addresses(packet).is_some_and(|(_, group)| link.joined6(group));
                 if !joined {
                     return self.drop(DropReason::NotMember, packet);
                 }

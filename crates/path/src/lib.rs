@@ -72,6 +72,7 @@ mod counted;
 mod dataplane;
 mod defragment;
 mod hooks;
+mod host;
 mod icmp4;
 mod icmp6;
 mod ip4;
@@ -95,6 +96,7 @@ mod sysctl;
 mod tc;
 mod track;
 mod transmit;
+mod unresolved;
 mod worker;
 
 pub use code::Engine;

@@ -1,6 +1,6 @@
 //! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
 
-use penstock_packet::{Packet, PacketType, VlanTag};
+use penstock_packet::{Gso, Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
@@ -16,6 +16,16 @@ const ROUNDS: usize = 8;
 impl<S: Sink> Worker<'_, S> {
     /// A frame from a device.
     pub(crate) fn receive(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
+        self.receive_as(frame, None, packet);
+    }
+
+    /// A super-packet from a device.
+    pub(crate) fn receive_super(&mut self, frame: &Frame<'_>, gso: Gso, packet: &mut Packet) {
+        self.receive_as(frame, Some(gso), packet);
+    }
+
+    #[inline(always)]
+    fn receive_as(&mut self, frame: &Frame<'_>, gso: Option<Gso>, packet: &mut Packet) {
         self.state.counters.received += 1;
         let Some(link) = self.net.link(frame.device) else {
             packet.load(frame.bytes, ethernet::LEN);
@@ -23,6 +33,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let whole = packet.receive_ethernet(frame.bytes, link.mac);
         packet.meta.time = frame.time;
+        packet.meta.gso = gso;
         packet.meta.iif = link.index;
         if !whole {
             return self.drop(DropReason::LinkHeader, packet);

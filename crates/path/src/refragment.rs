@@ -1,7 +1,7 @@
 //! The last step before the neighbour: packets that are too long are cut, and packets that were put together before routing
 //! become fragments again, no larger than they came (`ip_finish_output()`, `ip_do_fragment()`, `ip6_fragment()`).
 
-use penstock_packet::Packet;
+use penstock_packet::{Packet, gso};
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext};
 
 use crate::hooks::Protocol;
@@ -82,7 +82,7 @@ struct Pieces {
 impl<S: Sink> Worker<'_, S> {
     /// Whether a packet with DF is too long for a way with this MTU (`ip_exceeds_mtu()`).
     pub(crate) fn ip4_too_big(&self, packet: &Packet, mtu: usize) -> bool {
-        packet.network().len() > mtu && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
+        packet.sent_len() > mtu && self.state.reassembled.get(packet).is_none_or(|r| r.max_size > mtu)
     }
 
     /// The same for any IPv6 packet that is forwarded (`ip6_pkt_too_big()`).
@@ -93,9 +93,12 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip_finish_output()`.
     pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Destination) {
         let mtu = self.mtu(to);
-        if packet.network().len() <= mtu && packet.meta.reassembled == 0 {
+        if packet.sent_len() <= mtu && packet.meta.reassembled == 0 {
             self.send_to_neighbour(Protocol::Ip, packet, to);
             return;
+        }
+        if packet.meta.gso.is_some() && !ipv4::Header::new(packet.network()).is_some_and(|h| h.df()) {
+            return self.send_segments(packet, |worker, segment| worker.ip4_finish_output(segment, to));
         }
         let came = self.state.reassembled.get(packet);
         let Some(h) = ipv4::Header::new(packet.network()) else { return };
@@ -129,7 +132,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before routing.
     pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
         let mtu = self.mtu6(to);
-        let len = packet.network().len();
+        let len = packet.sent_len();
         let came = self.state.reassembled.get(packet);
         if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
             self.send_to_neighbour(Protocol::Ip6, packet, to);
@@ -138,6 +141,10 @@ impl<S: Sink> Worker<'_, S> {
         if came.map_or(forwarded, |r| r.max_size > mtu) {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.drop(DropReason::TooBig, packet);
+        }
+        if packet.meta.gso.is_some() {
+            return self
+                .send_segments(packet, |worker, segment| worker.ip6_finish_output(segment, to, forwarded));
         }
         // No larger than they came, but IPv6's least MTU is never too large.
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
@@ -195,6 +202,18 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
+    /// A super-packet whose segments are too long: each goes its way alone (`ip_finish_output_gso()`).
+    fn send_segments(&mut self, packet: &Packet, mut send: impl FnMut(&mut Self, &mut Packet)) {
+        let Some((headers, gso)) = packet.gso_headers().zip(packet.meta.gso) else { return };
+        let (mut pieces, mut scratch) = (self.pieces(), self.bytes());
+        gso::segments(packet.network(), headers, gso, &mut scratch, |segment| pieces.push(segment));
+        self.give_back(scratch);
+        self.send_pieces(packet, pieces, true, |worker, segment| {
+            send(worker, segment);
+            true
+        });
+    }
+
     fn pieces(&mut self) -> Pieces {
         Pieces { bytes: self.bytes(), lengths: self.bytes() }
     }
@@ -221,6 +240,7 @@ impl<S: Sink> Worker<'_, S> {
                 fragment.load_network(piece);
                 fragment.meta = packet.meta.clone();
                 fragment.meta.reassembled = 0;
+                fragment.meta.gso = None;
                 taken = send(worker, fragment);
             });
             if !taken {

@@ -383,7 +383,16 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         let destination = self.destination().copied();
         let (entry, context) = (self.entry, self.context);
         let site = Site { entry, context, destination: destination.as_ref() };
-        self.worker.reject(packet, rejection, &site);
+        if packet.meta.gso.is_none() {
+            self.worker.reject(packet, rejection, &site);
+            return;
+        }
+        // Only what has a right checksum is answered.
+        let mut whole = self.worker.state.spare.pop().unwrap_or_default();
+        whole.clone_from(packet);
+        whole.finish_checksum();
+        self.worker.reject(&whole, rejection, &site);
+        self.worker.state.spare.push(whole);
     }
 
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
@@ -417,6 +426,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     }
 
     fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
+        packet.finish_checksum();
         self.worker.synproxy(packet, offer)
     }
 

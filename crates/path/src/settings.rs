@@ -43,6 +43,9 @@ pub struct Settings {
     /// are checked and answered, fragments put together. Without it they are delivered as they are after `input`, since
     /// whoever takes them does that.
     pub host_extensions: bool,
+    /// Packets to any group go to the host after `input`, which knows itself what it has joined. Without it only the
+    /// groups count that every router joins.
+    pub host_groups: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
     pub fwmark_reflect: bool,
     /// `net.netfilter.nf_conntrack_*`.
@@ -69,6 +72,7 @@ impl Default for Settings {
             conntrack_fragment6_memory: 4 << 20,
             fragment_distance: 64,
             host_extensions: false,
+            host_groups: false,
             fwmark_reflect: false,
             conntrack: Default::default(),
         }

@@ -140,6 +140,14 @@ pub trait Sink {
         Queued::Nobody
     }
 
+    /// The link address of a next hop is unknown. Whoever can find it out begins to, and says so: the packet then waits,
+    /// within bounds, until a network has it ([`Dataplane::set_network`](crate::Dataplane::set_network)). Otherwise it is
+    /// dropped. Asked again each second.
+    fn resolve(&mut self, device: &Link, next_hop: std::net::IpAddr) -> bool {
+        let _ = (device, next_hop);
+        false
+    }
+
     /// A traced packet goes a step.
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
         let _ = (record, packet);

@@ -81,20 +81,24 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::LinkDown, packet);
             return false;
         };
-        let address = match protocol {
+        let next = match protocol {
             Protocol::Ip => {
-                let next = v4(to.gateway).or_else(|| crate::ip4::addresses(packet).map(|a| a.1));
-                next.and_then(|n| self.link_address4(link, n))
+                v4(to.gateway).or_else(|| crate::ip4::addresses(packet).map(|a| a.1)).map(u128::from)
             }
-            Protocol::Ip6 => {
-                let next = v6(to.gateway).or_else(|| crate::ip6::addresses(packet).map(|a| a.1));
-                next.and_then(|n| self.link_address6(link, n))
-            }
+            Protocol::Ip6 => v6(to.gateway).or_else(|| crate::ip6::addresses(packet).map(|a| a.1)),
+            Protocol::Arp | Protocol::Bridge => None,
+        };
+        let address = match protocol {
+            Protocol::Ip => next.and_then(|n| self.link_address4(link, n as u32)),
+            Protocol::Ip6 => next.and_then(|n| self.link_address6(link, n)),
             Protocol::Arp | Protocol::Bridge => None,
         };
         let Some(mac) = address else {
-            // The kernel takes it and waits for an answer of the neighbour.
-            self.drop(DropReason::NoNeighbour, packet);
+            // The kernel takes it, too, and waits for an answer of the neighbour.
+            match next {
+                Some(next) => self.wait_for_neighbour(protocol, packet, to, link, next),
+                None => self.drop(DropReason::NoNeighbour, packet),
+            }
             return true;
         };
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };

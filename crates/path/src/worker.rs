@@ -26,6 +26,7 @@ use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
 use crate::synproxy::Proxies;
 use crate::tc::Tc;
+use crate::unresolved::Unresolved;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
@@ -93,6 +94,8 @@ pub(crate) struct State {
     pub(crate) proxies: Proxies,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
+    /// Packets that wait for a neighbour's link address.
+    pub(crate) unresolved: Unresolved,
     /// Traffic control, where there is any.
     pub(crate) tc: Option<Box<Tc>>,
     /// Packets on the loopback device, which are received after what is being done now.
@@ -118,12 +121,6 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(net: &Network, settings: &Settings, seed: u64) -> Self {
-        let mut interfaces = vec![None; net.last_index() as usize + 1];
-        for link in net.links() {
-            if let Some(place) = interfaces.get_mut(link.index as usize) {
-                *place = Some(interface(link));
-            }
-        }
         State {
             counters: Counters::default(),
             limits: Limits::default(),
@@ -141,6 +138,7 @@ impl State {
             queue_seed: fastrand::Rng::with_seed(!seed).u32(..),
             proxies: Proxies::new(&mut fastrand::Rng::new()),
             queues: Queues::default(),
+            unresolved: Unresolved::default(),
             tc: None,
             backlog: VecDeque::new(),
             spare: Vec::new(),
@@ -151,7 +149,7 @@ impl State {
             between_devices: 0,
             duplicating: false,
             random: fastrand::Rng::with_seed(seed),
-            interfaces,
+            interfaces: interfaces(net),
             bridges: Bridges::new(net),
             trace_all: false,
         }
@@ -163,6 +161,17 @@ pub(crate) fn padded(text: &str) -> [u8; 16] {
     let len = text.len().min(15);
     out[..len].copy_from_slice(&text.as_bytes()[..len]);
     out
+}
+
+/// What rules ask about the devices, by index.
+pub(crate) fn interfaces(net: &Network) -> Vec<Option<Interface>> {
+    let mut interfaces = vec![None; net.last_index() as usize + 1];
+    for link in net.links() {
+        if let Some(place) = interfaces.get_mut(link.index as usize) {
+            *place = Some(interface(link));
+        }
+    }
+    interfaces
 }
 
 fn interface(link: &Link) -> Interface {

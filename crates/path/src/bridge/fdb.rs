@@ -78,6 +78,19 @@ impl Fdb {
         Fdb { fixed, learned: LinkedHashMap::new(), to_learn, ageing: bridge.ageing, limit }
     }
 
+    /// Takes over what another table of the same bridge has learned at ports that are still there.
+    pub(crate) fn inherit(&mut self, before: Fdb, stays: impl Fn(u32) -> bool) {
+        for (key, entry) in before.learned {
+            if stays(entry.port) && !self.fixed.contains_key(&key) {
+                self.learned.insert(key, entry);
+            }
+        }
+        // What was added by hand was learned when the first packet came.
+        if !self.learned.is_empty() {
+            self.to_learn.retain(|(key, _)| !self.learned.contains_key(key));
+        }
+    }
+
     /// Forgets what has not been seen for too long.
     fn expire(&mut self, now: u64) {
         for (key, port) in self.to_learn.drain(..) {

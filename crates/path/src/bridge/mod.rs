@@ -57,6 +57,17 @@ impl Bridges {
         bridges
     }
 
+    /// Those of another network. What was learned stays where the bridge and the port do.
+    pub(crate) fn follow(&mut self, net: &Network) {
+        let before = std::mem::replace(self, Bridges::new(net));
+        for (index, table) in before.tables.into_iter().enumerate() {
+            if let (Some(old), Some(new)) = (table, self.table(index as u32)) {
+                let stays = |port: u32| net.bridge_port(port).is_some_and(|p| p.bridge as usize == index);
+                new.inherit(old, stays);
+            }
+        }
+    }
+
     /// What rules ask about a port.
     pub(crate) fn port(&self, index: u32) -> Option<&env::BridgePort> {
         self.ports.get(index as usize)?.as_ref()
