@@ -200,6 +200,40 @@ impl Packet {
         }
     }
 
+    /// Puts `len` bytes before the network header, which the caller fills in; the packet begins there now, and has no link
+    /// header any more.
+    #[inline]
+    pub fn push_network(&mut self, len: usize) {
+        if len > self.network {
+            self.grow_headroom(len - self.network + HEADROOM);
+        }
+        self.network -= len;
+        (self.link, self.data) = (self.network, self.network);
+        (self.has_link, self.has_transport) = (false, false);
+    }
+
+    /// Takes `len` bytes off the beginning of the packet; its link header, if there is one, moves to the new beginning
+    /// (`skb_mac_header_rebuild()`). Takes at most all.
+    #[inline]
+    pub fn pull_network(&mut self, len: usize) {
+        let len = len.min(self.end - self.network);
+        if self.has_link {
+            self.buffer.copy_within(self.link..self.network, self.link + len);
+        }
+        (self.link, self.network) = (self.link + len, self.network + len);
+        self.data = self.network;
+        self.has_transport = false;
+    }
+
+    /// Makes the packet `len` bytes longer; the caller fills them in.
+    #[inline]
+    pub fn extend(&mut self, len: usize) {
+        self.end += len;
+        if self.buffer.len() < self.end {
+            self.buffer.resize(self.end, 0);
+        }
+    }
+
     /// Cuts the packet to `len` bytes after the network header; longer than it is changes nothing.
     pub fn trim_network(&mut self, len: usize) {
         self.end = self.end.min(self.network + len);
@@ -359,6 +393,28 @@ mod tests {
             assert!(!p.splice_network(want.len(), 1, b""));
             assert_eq!(p.network(), want);
         }
+    }
+
+    #[test]
+    fn headers_come_and_go_at_both_ends() {
+        let mut p = Packet::new();
+        p.load(b"linkheader", 4);
+        p.pull_network(2);
+        assert_eq!((p.link(), p.network(), p.frame()), (&b"link"[..], &b"ader"[..], &b"linkader"[..]));
+        for len in [3, HEADROOM + 50] {
+            p.push_network(len);
+            p.extend(len);
+            assert_eq!((p.has_link(), p.link(), p.network().len()), (false, &b""[..], 4 + 2 * len));
+            p.network_mut()[..len].fill(b'<');
+            let end = p.network().len();
+            p.network_mut()[end - len..].fill(b'>');
+            assert_eq!(p.network()[len..end - len], *b"ader");
+            p.pull_network(len);
+            p.trim_network(4);
+            assert_eq!(p.network(), b"ader");
+        }
+        p.pull_network(9);
+        assert_eq!(p.network(), b"");
     }
 
     #[test]

@@ -160,6 +160,11 @@ pub struct Meta {
     pub ct: Ct,
     /// Number of what the path knows about the fragments that the packet was put together from, 0 for none; opaque here.
     pub reassembled: u32,
+    /// Number of what the path knows about the IPsec states that the packet came through (`struct sec_path`), 0 for none;
+    /// opaque here.
+    pub secpath: u32,
+    /// The packet went through IPsec on its way out, and policy does not ask again (`IPSKB_XFRM_TRANSFORMED`).
+    pub transformed: bool,
     /// Number of the local socket that the packet was sent from or is assigned to (`skb->sk`), 0 for none.
     pub socket: u32,
     /// `meta broute set 1`: the bridge is to route the frame instead of bridging it.

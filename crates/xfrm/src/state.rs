@@ -1,0 +1,208 @@
+//! A state at work: keys, sequence numbers, lifetime (`struct xfrm_state`).
+
+use crate::crypto::{ESP, Key, Seq};
+use crate::replay::{Refused, Replay};
+use crate::{Flow, Mode, Stat, StateConfig, Template, Usage};
+
+/// Bytes of a UDP header.
+pub(crate) const UDP: usize = 8;
+
+/// What went wrong with packets of a state, as `ip -s xfrm state` shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateStats {
+    /// Sequence numbers outside of the window.
+    pub replay_window: u64,
+    /// Sequence numbers that were there before.
+    pub replay: u64,
+    /// Wrong integrity values.
+    pub failed: u64,
+}
+
+/// A state at work.
+#[derive(Debug)]
+pub struct State {
+    /// As configured.
+    pub config: StateConfig,
+    pub(crate) key: Key,
+    replay: Replay,
+    oseq: u64,
+    usage: Usage,
+    stats: StateStats,
+    /// Reached a soft limit.
+    dying: bool,
+    /// Gone: nobody finds it any more.
+    dead: bool,
+}
+
+impl State {
+    /// `None` if keys are not as long as the algorithms take.
+    pub(crate) fn new(config: StateConfig, salt: u128) -> Option<State> {
+        let key = Key::new(&config.algorithms, salt)?;
+        let replay = Replay::new(config.window, config.flags.esn, config.seq);
+        let oseq = config.oseq;
+        let (usage, stats) = (Usage::default(), StateStats::default());
+        Some(State { config, key, replay, oseq, usage, stats, dying: false, dead: false })
+    }
+
+    /// What it has done.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// What went wrong.
+    pub fn stats(&self) -> StateStats {
+        self.stats
+    }
+
+    /// Whether a soft limit is reached.
+    pub fn is_dying(&self) -> bool {
+        self.dying
+    }
+
+    /// Whether it is used up.
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// Latest sequence number that has left, and highest that has arrived.
+    pub fn sequence(&self) -> (u64, u64) {
+        (self.oseq, self.replay.top())
+    }
+
+    /// Whether its addresses are IPv6.
+    pub fn six(&self) -> bool {
+        self.config.destination.is_ipv6()
+    }
+
+    pub(crate) fn set_added(&mut self, now: u64) {
+        self.usage.added = now;
+    }
+
+    /// Whether it is still there; time may just have run out.
+    #[inline]
+    pub(crate) fn is_there(&mut self, now: u64) -> bool {
+        if !self.dead && self.config.limits.time_over(&self.usage, now) {
+            self.dead = true;
+        }
+        !self.dead
+    }
+
+    /// Bytes that it puts before a packet: before all of it in tunnel mode, behind its IP header in transport mode.
+    #[inline]
+    pub(crate) fn header_len(&self) -> usize {
+        let ip = match (self.config.mode, self.six()) {
+            (Mode::Transport, _) => 0,
+            (Mode::Tunnel, false) => penstock_wire::ipv4::LEN,
+            (Mode::Tunnel, true) => penstock_wire::ipv6::LEN,
+        };
+        let udp = if self.config.encapsulation.is_some() { UDP } else { 0 };
+        ip + udp + ESP + self.key.iv_len()
+    }
+
+    /// Bytes that it puts behind so many.
+    #[inline]
+    pub(crate) fn trailer_len(&self, payload: usize) -> usize {
+        (payload + 2).next_multiple_of(self.key.block_len()) - payload + self.key.icv_len()
+    }
+
+    /// How long packets may be that fit into this many bytes afterwards (`xfrm_state_mtu()`).
+    pub(crate) fn mtu(&self, outer: usize) -> usize {
+        let kept = match (self.config.mode, self.six()) {
+            (Mode::Tunnel, _) => 0,
+            (Mode::Transport, false) => penstock_wire::ipv4::LEN,
+            (Mode::Transport, true) => penstock_wire::ipv6::LEN,
+        };
+        let room = outer.saturating_sub(self.header_len() + self.key.icv_len() + kept);
+        let room = (room & !(self.key.block_len() - 1)) + kept;
+        let room = room.saturating_sub(2);
+        if self.six() { room.max(penstock_wire::ipv6::MIN_MTU) } else { room }
+    }
+
+    /// The lifetime goes on by a packet (`xfrm_state_check_expire()`); `false` if it is over.
+    #[inline]
+    fn live(&mut self, now: u64) -> bool {
+        if self.usage.used == 0 {
+            self.usage.used = now;
+        }
+        if self.dead || self.config.limits.used_up(&self.usage) {
+            self.dead = true;
+            return false;
+        }
+        if !self.dying && self.config.limits.nearly_over(&self.usage, now) {
+            self.dying = true;
+        }
+        true
+    }
+
+    /// A packet of so many bytes leaves: its sequence number.
+    #[inline]
+    pub(crate) fn depart(&mut self, bytes: usize, now: u64) -> Result<Seq, Stat> {
+        if !self.live(now) {
+            return Err(Stat::OutStateExpired);
+        }
+        let esn = self.config.flags.esn;
+        let last = if esn { u64::MAX } else { u64::from(u32::MAX) };
+        if self.oseq == last {
+            if esn || !self.config.flags.oseq_may_wrap {
+                return Err(Stat::OutStateSeq);
+            }
+            self.oseq = 0;
+        } else {
+            self.oseq += 1;
+        }
+        self.usage.bytes += bytes as u64;
+        self.usage.packets += 1;
+        Ok(Seq { number: self.oseq, esn })
+    }
+
+    /// A packet has arrived with the low half of its sequence number.
+    #[inline]
+    pub(crate) fn arrive(&mut self, low: u32, now: u64) -> Result<Seq, Stat> {
+        let seq = Seq { number: self.replay.whole(low), esn: self.config.flags.esn };
+        self.check(seq)?;
+        if !self.live(now) {
+            return Err(Stat::InStateExpired);
+        }
+        Ok(seq)
+    }
+
+    fn check(&mut self, seq: Seq) -> Result<(), Stat> {
+        self.replay.check(seq.number).map_err(|refused| {
+            match refused {
+                Refused::Window => self.stats.replay_window += 1,
+                Refused::Replay => self.stats.replay += 1,
+            }
+            Stat::InStateSeq
+        })
+    }
+
+    /// It was what it should be.
+    #[inline]
+    pub(crate) fn accept(&mut self, seq: Seq, bytes: usize) {
+        self.replay.advance(seq.number);
+        self.usage.bytes += bytes as u64;
+        self.usage.packets += 1;
+    }
+
+    /// It was not.
+    pub(crate) fn count_failed(&mut self) {
+        self.stats.failed += 1;
+    }
+
+    /// Whether a packet may go through it on its way out (`xfrm_state_look_at()`).
+    pub(crate) fn carries(&self, flow: &Flow) -> bool {
+        let selector = &self.config.selector;
+        selector.six.is_none_or(|six| six == flow.six) && selector.matches(flow)
+    }
+
+    /// Whether it is what a template asks of a packet that came through it (`xfrm_state_ok()`).
+    pub(crate) fn answers(&self, template: &Template) -> bool {
+        let config = &self.config;
+        (template.spi == 0 || template.spi == config.spi)
+            && (template.reqid == 0 || template.reqid == config.reqid)
+            && template.mode == config.mode
+            && (config.mode == Mode::Transport
+                || template.source.is_unspecified()
+                || template.source == config.source)
+    }
+}

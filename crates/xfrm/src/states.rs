@@ -1,0 +1,141 @@
+//! All states, found by address and SPI on the way in, and by a template on the way out (`xfrm_state_lookup()`,
+//! `xfrm_state_find()`).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::state::State;
+use crate::xfrm::StateId;
+use crate::{Flow, Template};
+
+/// For keys that the configuration chooses: nobody else can put anything into the tables.
+#[derive(Default)]
+pub(crate) struct Quick(u64);
+
+impl Hasher for Quick {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, n: u8) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let product = u128::from(self.0 ^ n.wrapping_add(0x9e37_79b9_7f4a_7c15)) * 0xd6e8_feb8_6659_fd93;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn write_u128(&mut self, n: u128) {
+        self.write_u64(n as u64);
+        self.write_u64((n >> 64) as u64);
+    }
+}
+
+pub(crate) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// An address as flows have it.
+pub(crate) fn number(address: IpAddr) -> (bool, u128) {
+    match address {
+        IpAddr::V4(a) => (false, u128::from(u32::from(a))),
+        IpAddr::V6(a) => (true, u128::from(a)),
+    }
+}
+
+/// And back.
+pub(crate) fn address(six: bool, number: u128) -> IpAddr {
+    if six { Ipv6Addr::from(number).into() } else { Ipv4Addr::from(number as u32).into() }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    all: Vec<State>,
+    by_spi: QuickMap<u32, Vec<u32>>,
+    by_destination: QuickMap<(bool, u128), Vec<u32>>,
+}
+
+impl States {
+    pub(crate) fn push(&mut self, state: State) {
+        let id = self.all.len() as u32;
+        self.by_spi.entry(state.config.spi).or_default().push(id);
+        self.by_destination.entry(number(state.config.destination)).or_default().push(id);
+        self.all.push(state);
+    }
+
+    pub(crate) fn all(&self) -> &[State] {
+        &self.all
+    }
+
+    pub(crate) fn all_mut(&mut self) -> &mut [State] {
+        &mut self.all
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "numbers of states come from here, and no state ever goes")]
+    pub(crate) fn get(&self, id: StateId) -> &State {
+        &self.all[id.0 as usize]
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "numbers of states come from here, and no state ever goes")]
+    pub(crate) fn get_mut(&mut self, id: StateId) -> &mut State {
+        &mut self.all[id.0 as usize]
+    }
+
+    /// The state of a packet that arrived.
+    #[inline]
+    pub(crate) fn find(&mut self, destination: IpAddr, spi: u32, mark: u32, now: u64) -> Option<StateId> {
+        for &id in self.by_spi.get(&spi)? {
+            let state = self.all.get_mut(id as usize)?;
+            if state.config.destination == destination
+                && state.config.mark.matches(mark)
+                && state.is_there(now)
+            {
+                return Some(StateId(id));
+            }
+        }
+        None
+    }
+
+    /// The state for a template on the way from `source` to `destination`: one that is not about to end before one that is,
+    /// then the latest (`xfrm_state_look_at()`); one for any source where there is no other.
+    pub(crate) fn choose(
+        &mut self,
+        template: &Template,
+        source: IpAddr,
+        destination: IpAddr,
+        flow: &Flow,
+        now: u64,
+    ) -> Option<StateId> {
+        let mut best: Option<(bool, bool, u32)> = None;
+        for &id in self.by_destination.get(&number(destination))? {
+            let state = self.all.get_mut(id as usize)?;
+            let config = &state.config;
+            let any = config.source.is_unspecified();
+            let fits = (any || config.source == source)
+                && config.reqid == template.reqid
+                && config.mode == template.mode
+                && (template.spi == 0 || template.spi == config.spi)
+                && config.mark.matches(flow.mark)
+                && !config.flags.wildrecv;
+            if fits && state.is_there(now) && state.carries(flow) {
+                let rank = (!any, !state.is_dying(), id);
+                best = best.max(Some(rank));
+            }
+        }
+        best.map(|(.., id)| StateId(id))
+    }
+}
