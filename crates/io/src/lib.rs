@@ -1,7 +1,8 @@
-//! Frames in and out: capture files, and queues to programs.
+//! Frames in and out: capture files, devices, and queues to programs.
 //!
 //! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;
 //! - [`Merge`] takes several captures in the order of their timestamps;
+//! - [`device`]: packet sockets, TAPs and AF_XDP;
 //! - [`queue`]: queued packets on their way to a program and back;
 //! - [`CaptureWriter`] writes pcap with nanoseconds, [`PcapngWriter`] pcapng with named interfaces.
 //!
@@ -24,6 +25,7 @@
 //! ```
 
 mod capture;
+pub mod device;
 mod merge;
 pub mod queue;
 

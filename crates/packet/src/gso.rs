@@ -43,7 +43,7 @@ pub struct Headers {
 
 impl Headers {
     /// Finds them in a frame that begins with an Ethernet header, tags included. `None` for what is not whole TCP or UDP
-    /// over IP.
+    /// over IP, fragments for instance.
     pub fn of_frame(frame: &[u8]) -> Option<Headers> {
         let mut at = ethernet::LEN;
         let mut kind = be16(frame, at - 2)?;
@@ -65,7 +65,8 @@ impl Headers {
             6 => (true, crate::ipv6_transport(ip)?),
             _ => return None,
         };
-        if found.fragment_offset != 0 {
+        let more = if six { *ip.get(6)? == protocol::FRAGMENT } else { be16(ip, 6)? & ipv4::MF != 0 };
+        if more || found.fragment_offset != 0 {
             return None;
         }
         let transport = network + usize::from(found.offset);
@@ -112,6 +113,12 @@ impl Headers {
     pub fn begin_checksum(&self, bytes: &mut [u8]) {
         let sum = self.pseudo(bytes, self.end - self.transport).folded();
         self.set_checksum(bytes, sum);
+    }
+
+    /// Whether the checksum is as [`Headers::begin_checksum`] leaves it.
+    pub fn is_begun(&self, bytes: &[u8]) -> bool {
+        let at = self.transport + self.checksum_offset();
+        be16(bytes, at) == Some(self.pseudo(bytes, self.end - self.transport).folded())
     }
 
     /// Makes the checksum whole, whatever stood there.

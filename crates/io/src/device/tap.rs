@@ -1,0 +1,184 @@
+//! TAPs: a device of the host whose other end is here.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use penstock_packet::Gso;
+
+use super::packet::Batch;
+use super::sys::check;
+use super::{BURST, Received, SUPER, vnet};
+
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
+
+const IFF_TAP: i16 = 2;
+const IFF_NO_PI: i16 = 0x1000;
+const IFF_VNET_HDR: i16 = 0x4000;
+
+/// `TUN_F_CSUM`, `_TSO4`, `_TSO6`, `_TSO_ECN`.
+const TCP_OFFLOADS: libc::c_ulong = 0xf;
+/// `TUN_F_USO4`, `_USO6`.
+const UDP_OFFLOADS: libc::c_ulong = 0x60;
+
+/// Our end of a TAP. Clones are the same end.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    name: String,
+}
+
+impl Tap {
+    /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it the name is the name. The
+    /// device is gone when its last opening is closed, unless it is persistent.
+    pub fn open(name: &str) -> io::Result<Tap> {
+        let file =
+            File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        // SAFETY: all zeroes are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if name.len() >= libc::IFNAMSIZ {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{name}` is too long for a device"),
+            ));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+        // SAFETY: the request lives through the call, which writes the name into it.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) }.into())?;
+        let name = request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        Ok(Tap { file, name })
+    }
+
+    /// The name that it got.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the host may hand over super-packets and leave checksums to us.
+    pub fn set_offloads(&self, on: bool) -> io::Result<()> {
+        let set = |offloads: libc::c_ulong| {
+            // SAFETY: the argument is a number.
+            check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETOFFLOAD, offloads) }.into()).map(|_| ())
+        };
+        if !on {
+            return set(0);
+        }
+        // Kernels before 6.2 do not know UDP's.
+        set(TCP_OFFLOADS | UDP_OFFLOADS).or_else(|_| set(TCP_OFFLOADS))
+    }
+
+    /// Whether the device stays when it is closed.
+    pub fn set_persistent(&self, on: bool) -> io::Result<()> {
+        // SAFETY: the argument is a number.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETPERSIST, libc::c_ulong::from(on)) }.into())?;
+        Ok(())
+    }
+
+    /// Whether the device has a carrier.
+    pub fn set_carrier(&self, on: bool) -> io::Result<()> {
+        let on = i32::from(on);
+        // SAFETY: a pointer to a number that lives through the call.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETCARRIER, &raw const on) }.into())?;
+        Ok(())
+    }
+
+    /// The same end once more.
+    pub fn try_clone(&self) -> io::Result<Tap> {
+        Ok(Tap { file: self.file.try_clone()?, name: self.name.clone() })
+    }
+
+    /// The descriptor alone, which keeps the device there.
+    pub fn into_fd(self) -> OwnedFd {
+        self.file.into()
+    }
+}
+
+/// The receiving side: what the host sends.
+#[derive(Debug)]
+pub struct TapRx {
+    tap: Tap,
+    buffers: Vec<Vec<u8>>,
+    burst: Vec<(usize, Option<Gso>)>,
+}
+
+impl TapRx {
+    /// Receives what is sent on the device.
+    pub fn new(tap: Tap) -> Self {
+        TapRx { tap, buffers: Vec::new(), burst: Vec::with_capacity(BURST) }
+    }
+
+    /// Takes up to [`BURST`] frames; gives how many.
+    pub fn fetch(&mut self) -> usize {
+        self.burst.clear();
+        while self.burst.len() < BURST {
+            let i = self.burst.len();
+            if self.buffers.len() <= i {
+                self.buffers.push(vec![0; SUPER]);
+            }
+            let Some(buffer) = self.buffers.get_mut(i) else { break };
+            let Ok(len) = self.tap.file.read(buffer) else { break };
+            let Some((header, frame)) =
+                buffer.get_mut(..len).and_then(|b| b.split_first_chunk_mut::<{ vnet::LEN }>())
+            else {
+                break;
+            };
+            let gso = vnet::received(header, frame);
+            self.burst.push((len, gso));
+        }
+        self.burst.len()
+    }
+
+    /// A frame of the burst.
+    pub fn frame(&self, i: usize) -> Option<Received<'_>> {
+        let (len, gso) = *self.burst.get(i)?;
+        Some(Received { bytes: self.buffers.get(i)?.get(vnet::LEN..len)?, gso })
+    }
+}
+
+impl AsFd for TapRx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tap.file.as_fd()
+    }
+}
+
+/// The sending side: what the host is to receive.
+#[derive(Debug)]
+pub struct TapTx {
+    tap: Tap,
+    batch: Batch,
+    pub(super) refused: u64,
+}
+
+impl TapTx {
+    /// Sends to the device.
+    pub fn new(tap: Tap) -> Self {
+        TapTx { tap, batch: Batch::default(), refused: 0 }
+    }
+
+    /// Sends a frame, at the latest with the next [`TapTx::flush`].
+    pub fn send(&mut self, frame: &[u8], gso: Option<Gso>) {
+        if !self.batch.push(frame, gso, 0) {
+            self.refused += 1;
+        }
+        if self.batch.is_full() {
+            self.flush();
+        }
+    }
+
+    /// Sends what is kept. A device that is down takes nothing.
+    pub fn flush(&mut self) {
+        for frame in self.batch.frames() {
+            if (&self.tap.file).write(frame).is_err() {
+                self.refused += 1;
+            }
+        }
+        self.batch.clear();
+    }
+}

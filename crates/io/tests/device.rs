@@ -1,0 +1,194 @@
+//! Devices in a network namespace of the test's own: frames from one end of a wire to the other, in every way there is.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use penstock_io::device::*;
+use penstock_packet::gso::Headers;
+use penstock_packet::{Gso, GsoKind};
+use penstock_wire::build::*;
+
+/// Gives this thread a network namespace of its own with `wa` and `wb`, two ends of a wire. `false` without the rights.
+fn namespace() -> bool {
+    // SAFETY: no pointers; it concerns this thread alone.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        eprintln!("skipped: no rights to make a network namespace");
+        return false;
+    }
+    ip("link add wa address 02:00:00:00:00:0a type veth peer name wb address 02:00:00:00:00:0b");
+    for device in ["wa", "wb"] {
+        ip(&format!("link set {device} addrgenmode none"));
+        ip(&format!("link set {device} up"));
+    }
+    true
+}
+
+fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {line}");
+}
+
+fn frame(len: usize) -> Vec<u8> {
+    let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+    (Ethernet::new("02:00:00:00:00:0a", "02:00:00:00:00:0b")
+        / Ipv4::new("198.18.0.1", "198.18.0.2")
+        / Tcp::new(1, 2)
+        / payload(data))
+    .build()
+}
+
+/// The next frames of ours, until there are `count` or a second is over.
+fn receive(rx: &mut Rx, count: usize) -> Vec<(Vec<u8>, Option<Gso>)> {
+    let mut got = Vec::new();
+    let end = Instant::now() + Duration::from_secs(1);
+    let mut ready = Vec::new();
+    while got.len() < count && Instant::now() < end {
+        for i in 0..rx.fetch() {
+            let f = rx.frame(i).unwrap();
+            if f.bytes.starts_with(&[2, 0, 0, 0, 0, 0xb]) {
+                got.push((f.bytes.to_vec(), f.gso));
+            }
+        }
+        rx.release();
+        if got.len() < count {
+            wait(&[std::os::fd::AsFd::as_fd(rx)], &mut ready, 50).unwrap();
+        }
+    }
+    got
+}
+
+/// Both ends of the wire in one way.
+fn ends(way: &str) -> (Tx, Rx) {
+    let (a, b) = (interface_index("wa").unwrap(), interface_index("wb").unwrap());
+    match way {
+        "packet" => (Tx::Packet(PacketTx::open(a).unwrap()), Rx::Packet(PacketRx::open(b, 1514).unwrap())),
+        "xdp" | "generic" => {
+            let wish = if way == "xdp" { XdpWish::Copy } else { XdpWish::Generic };
+            let from = XdpDevice::open(a, 1, wish).unwrap();
+            let mut to = XdpDevice::open(b, 1, wish).unwrap();
+            (Tx::Xdp(from.tx), Rx::Xdp(to.rx.remove(0)))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent_in_order() {
+    for way in ["packet", "xdp", "generic"] {
+        if !namespace() {
+            return;
+        }
+        let (mut tx, mut rx) = ends(way);
+        // More than the rings have room for, in pieces that fit.
+        for round in 0..100 {
+            let sent: Vec<_> = (0..50).map(|i| frame(round * 50 % 1400 + i)).collect();
+            sent.iter().for_each(|f| tx.send(f, None, 0));
+            tx.flush();
+            let got: Vec<_> = receive(&mut rx, sent.len()).into_iter().map(|(f, _)| f).collect();
+            assert!(got == sent, "{way}: {} of {} in round {round}", got.len(), sent.len());
+        }
+        assert_eq!((tx.refused(), rx.lost()), (0, 0), "{way}");
+    }
+}
+
+#[test]
+fn super_packets_pass_whole_or_are_cut() {
+    let gso = Gso { size: 1400, kind: GsoKind::Tcp };
+    for way in ["packet", "xdp"] {
+        if !namespace() {
+            return;
+        }
+        let (mut tx, mut rx) = ends(way);
+        for len in [10_000, 60_000, 1401] {
+            let sent = frame(len);
+            tx.send(&sent, Some(gso), 0);
+            tx.flush();
+            let whole = way == "packet";
+            let got = receive(&mut rx, if whole { 1 } else { len.div_ceil(1400) });
+            let mut data = Vec::new();
+            for (mut f, kind) in got {
+                assert_eq!(kind, whole.then_some(gso), "{way} {len}");
+                let headers = Headers::of_frame(&f).unwrap();
+                let before = f.clone();
+                headers.finish_checksum(&mut f);
+                assert!(whole || before == f, "{way}: every segment has its checksum");
+                data.extend_from_slice(&f[headers.payload..]);
+            }
+            assert!(data == sent[54..], "{way} {len}: {} bytes", data.len());
+        }
+    }
+}
+
+#[test]
+fn a_tag_is_in_the_frame() {
+    if !namespace() {
+        return;
+    }
+    let (mut tx, mut rx) = ends("packet");
+    let tagged = (Ethernet::new("02:00:00:00:00:0a", "02:00:00:00:00:0b")
+        / Vlan::new(5)
+        / Ipv4::new("198.18.0.1", "198.18.0.2")
+        / Udp::new(1, 2)
+        / payload(vec![7; 1400]))
+    .build();
+    tx.send(&tagged, None, 0);
+    tx.flush();
+    assert_eq!(receive(&mut rx, 1), [(tagged, None)]);
+}
+
+#[test]
+fn the_host_sees_a_tap() {
+    if !namespace() {
+        return;
+    }
+    let tap = Tap::open("host%d").unwrap();
+    tap.set_offloads(true).unwrap();
+    let name = tap.name().to_owned();
+    ip(&format!("link set {name} addrgenmode none"));
+    ip(&format!("link set {name} up"));
+    let index = interface_index(&name).unwrap();
+    let (mut our_tx, mut our_rx) = (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap));
+    // What the host's packet sockets send comes to us, and the other way round.
+    let (mut tx, rx) = (PacketTx::open(index).unwrap(), PacketRx::open(index, 1514).unwrap());
+    let gso = Gso { size: 1400, kind: GsoKind::Tcp };
+    for (len, gso) in [(100, None), (30_000, Some(gso))] {
+        tx.send(&frame(len), gso, 0);
+        tx.flush();
+        let n = our_rx.fetch();
+        assert_eq!(n, 1);
+        assert_eq!(our_rx.frame(0).unwrap().gso, gso);
+        assert_eq!(our_rx.frame(0).unwrap().bytes.len(), 54 + len);
+        our_tx.send(&frame(len), gso);
+        our_tx.flush();
+    }
+    let got = receive(&mut Rx::Packet(rx), 2);
+    assert_eq!(
+        got.iter().map(|(f, g)| (f.len(), *g)).collect::<Vec<_>>(),
+        [(154, None), (30_054, Some(gso))]
+    );
+}
+
+#[test]
+fn a_device_that_is_shut_is_shut_until_it_is_let_go() {
+    if !namespace() {
+        return;
+    }
+    let received = || {
+        let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let line = text.lines().filter(|l| l.starts_with("Ip:")).nth(1).unwrap();
+        line.split(' ').nth(3).unwrap().parse::<u64>().unwrap()
+    };
+    let mut tx = PacketTx::open(interface_index("wa").unwrap()).unwrap();
+    let mut send = || {
+        let before = received();
+        tx.send(&frame(10), None, 0);
+        tx.flush();
+        std::thread::sleep(Duration::from_millis(20));
+        received() - before
+    };
+    assert_eq!(send(), 1);
+    let shut = Shut::device(interface_index("wb").unwrap()).unwrap();
+    assert_eq!(send(), 0);
+    drop(shut);
+    assert_eq!(send(), 1);
+}
