@@ -8,7 +8,7 @@ use std::time::Duration;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_bench::{BENCHES, Bench, Effort, plot, report};
 
-use crate::options::{Opt, Values, flag, long};
+use crate::options::{Opt, Values, flag, long, usage_lines};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -43,13 +43,7 @@ fn usage() -> String {
         out.push_str(&format!("  {:<10} {}\n", bench.name, bench.about));
     }
     out.push_str("\nOptions:\n");
-    for option in OPTIONS {
-        let mut left = option.names().collect::<Vec<_>>().join(", ");
-        if let Some(argument) = option.argument {
-            left = format!("{left} {}", argument.name);
-        }
-        out.push_str(&format!("  {left:<14}  {}\n", option.help));
-    }
+    out.push_str(&usage_lines(OPTIONS, 14));
     out
 }
 

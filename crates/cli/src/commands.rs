@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{bench, completion, nft, run};
+use crate::{bench, completion, nft, run, trace};
 
 /// A command.
 pub struct Command {
@@ -28,7 +28,7 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 4] = [
+pub const COMMANDS: [Command; 5] = [
     Command {
         name: "nft",
         about: "nft(8) on a ruleset in a file or in the process",
@@ -45,6 +45,13 @@ pub const COMMANDS: [Command; 4] = [
         sections: &run::options::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| run::main(args),
+    },
+    Command {
+        name: "trace",
+        about: "tell what a ruleset does with one packet, rule by rule",
+        sections: &trace::options::SECTIONS,
+        operands: Values::Any,
+        main: |args| trace::main(args),
     },
     Command {
         name: "bench",
@@ -101,9 +108,14 @@ mod tests {
             ("penstock-nft.8", include_str!("../../../man/penstock-nft.8"), COMMANDS[0].options().collect()),
             ("penstock-run.1", include_str!("../../../man/penstock-run.1"), COMMANDS[1].options().collect()),
             (
+                "penstock-trace.1",
+                include_str!("../../../man/penstock-trace.1"),
+                COMMANDS[2].options().collect(),
+            ),
+            (
                 "penstock-bench.1",
                 include_str!("../../../man/penstock-bench.1"),
-                COMMANDS[2].options().collect(),
+                COMMANDS[3].options().collect(),
             ),
         ];
         for (page, text, options) in pages {

@@ -9,6 +9,8 @@ mod names;
 mod nft;
 mod options;
 mod run;
+mod setup;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -57,3 +57,19 @@ impl Opt {
         short.into_iter().chain(self.long.map(|l| format!("--{l}")))
     }
 }
+
+/// The lines of options in a usage text, with `width` columns for their names.
+pub fn usage_lines(options: &[Opt], width: usize) -> String {
+    let mut out = String::new();
+    for option in options {
+        let mut left = option.names().collect::<Vec<_>>().join(", ");
+        if let Some(argument) = option.argument {
+            left = format!("{left} {}", argument.name);
+        }
+        for (i, line) in option.help.lines().enumerate() {
+            let left = if i == 0 { &*left } else { "" };
+            out.push_str(&format!("  {left:<width$}  {line}\n"));
+        }
+    }
+    out
+}

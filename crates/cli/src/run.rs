@@ -1,13 +1,13 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 pub mod options;
-mod output;
+pub mod output;
 mod profile;
 mod queue;
-mod rules;
-mod sockets;
+pub mod rules;
+pub mod sockets;
 mod summary;
-mod trace;
+pub mod trace;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,14 +17,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
-use penstock_io::{Capture, LinkType, Merge};
-use penstock_net::Network;
-use penstock_path::{Dataplane, Engine, Fingerprints, Frame, Settings, SysctlError};
-use penstock_ruleset::link::Linked;
+use penstock_io::Merge;
+use penstock_path::{Dataplane, Engine};
 
-use crate::files::SystemFiles;
 use crate::log::{LogFile, Nflog};
-use options::{Options, Source, Wanted};
+use crate::setup::Way;
+use options::{Options, Wanted};
 use output::Output;
 use profile::Profile;
 use rules::NetNames;
@@ -54,43 +52,20 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Where the frames of a capture go.
-#[derive(Clone, Copy)]
-enum Way {
-    Device(u32),
-    Host,
-    HostDevice(u32),
-}
-
 /// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
 fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::JitAtOnce {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
     }
-    let mut settings = Settings::default();
-    for (name, value) in &options.sysctls {
-        settings.set_sysctl(name, *value).map_err(|e| match e {
-            SysctlError::Unknown => format!("Error: --sysctl: there is no {name} here"),
-            SysctlError::Value => format!("Error: --sysctl: {name} cannot be {value}"),
-        })?;
-    }
-    let net = network(&options.net)?;
+    let setup = &options.setup;
+    let net = setup.network()?;
     let mut captures = Vec::new();
     let mut ways = Vec::new();
     let mut inputs = Vec::new();
     for read in &options.reads {
-        let device = |name: &str| match net.link_by_name(name) {
-            Some(link) => Ok(link.index),
-            None => Err(format!("Error: {} has no device `{name}`", options.net.display())),
-        };
-        let (way, name) = match &read.source {
-            Source::Device(name) => (Way::Device(device(name)?), name.clone()),
-            Source::Host => (Way::Host, "host".to_owned()),
-            Source::HostDevice(name) => (Way::HostDevice(device(name)?), format!("host:{name}")),
-        };
-        ways.push(way);
-        inputs.push(Input::new(name));
-        captures.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
+        ways.push(Way::of(&read.source, &net, setup.net())?);
+        inputs.push(Input::new(read.source.to_string()));
+        captures.push(read.open()?);
     }
     let net = Arc::new(net);
     let mut output = match &options.write_dir {
@@ -112,38 +87,11 @@ fn run(options: &Options) -> Result<bool, String> {
     let nflog = options.nflog.as_deref().map(|f| Nflog::create(f).map_err(failed(f))).transpose()?;
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
-    let ruleset = rules::load(
-        &options.rules,
-        &SystemFiles { allow_exec: options.allow_exec },
-        &names,
-        start,
-        options.json,
-    )?;
+    let ruleset = setup.ruleset(&names, start, options.json)?;
     output.trace_by(Tracer::new(&ruleset.generation(), &names, start));
-    let linked =
-        Linked::new(&ruleset.generation()).map_err(|e| format!("{}: Error: {e}", options.rules.display()))?;
-    linked.image.build_lookups();
-    let mut path = Dataplane::new(net.clone(), settings);
-    path.set_rules(Arc::new(linked));
-    if let Some(file) = &options.tc {
-        path.set_tc(Arc::new(traffic_control(file, &net)?));
-    }
+    let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);
-    if let Some(file) = &options.conntrack_load {
-        let text = std::fs::read_to_string(file).map_err(failed(file))?;
-        let loaded = path.conntrack_mut().load(&text, start);
-        loaded.map_err(|e| format!("Error: {}: {e}", file.display()))?;
-    }
-    if let Some(file) = &options.osf {
-        let text = std::fs::read_to_string(file).map_err(failed(file))?;
-        let known = Fingerprints::parse(&text)
-            .map_err(|e| format!("Error: {}:{}: {}", file.display(), e.line, e.reason))?;
-        path.set_fingerprints(Arc::new(known));
-    }
-    if let Some(file) = &options.sockets {
-        path.set_sockets(Box::new(sockets::read(file, &net)?));
-    }
     for (num, socket) in &options.queues {
         output.queues.open(*num, socket)?;
     }
@@ -205,20 +153,9 @@ fn pump(
         };
         inputs[which].count(&frame);
         now = now.max(frame.time);
-        let ethernet = frame.link == LinkType::Ethernet;
-        match ways[which] {
-            Way::Device(device) if ethernet => {
-                path.receive([Frame { device, bytes: frame.bytes, time: frame.time }], output);
-            }
-            Way::HostDevice(device) if ethernet => path.send_raw(device, frame.bytes, frame.time, output),
-            Way::Host => path.send_host(ip_packet(&frame), frame.time, output),
-            Way::Device(_) | Way::HostDevice(_) => {
-                return Err(format!(
-                    "Error: --read {}: IP packets without a link header cannot be frames of a device",
-                    inputs[which].name()
-                ));
-            }
-        }
+        ways[which]
+            .send(&frame, path, output)
+            .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
         queue::settle(path, output, now);
         output.failed()?;
     }
@@ -227,26 +164,6 @@ fn pump(
     path.flush(output);
     output.failed()?;
     Ok((whole, now))
-}
-
-/// The IP packet of a frame: a link header before it is passed over.
-fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
-    match frame.link {
-        LinkType::Ethernet => frame.bytes.get(penstock_wire::ethernet::LEN..).unwrap_or_default(),
-        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => frame.bytes,
-    }
-}
-
-fn network(file: &Path) -> Result<Network, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))?;
-    Network::from_batch(&file.display().to_string(), &text).map_err(|e| format!("Error: {e}"))
-}
-
-fn traffic_control(file: &Path, net: &Network) -> Result<penstock_tc::Config, String> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("Error: {name}: {e}"))?;
-    let index = |device: &str| net.link_by_name(device).map(|l| l.index);
-    penstock_tc::Config::from_batch(&name, &text, index).map_err(|e| format!("Error: {e}"))
 }
 
 fn print(text: &str) -> Result<(), String> {

@@ -69,9 +69,13 @@ impl Place {
 
     /// Runs with these arguments, in words.
     fn run(&self, arguments: &str) -> Output {
+        self.command("run", arguments)
+    }
+
+    fn command(&self, name: &str, arguments: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_penstock"))
             .current_dir(&self.0)
-            .arg("run")
+            .arg(name)
             .args(arguments.split_whitespace())
             .output()
             .expect("the program starts")
@@ -493,4 +497,51 @@ table ip t {
     place.write("pf.os", b"# comment\n*:64:0:40:.:Some\n");
     let out = place.run(&format!("{run} --osf pf.os"));
     assert_eq!(text(&out.stderr), "Error: pf.os:2: there are not 9 fields\n");
+}
+
+#[test]
+fn one_packet_is_told_what_becomes_of_it() {
+    let place = Place::new("trace");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(1, frame(53)), (2, frame(9))]);
+    let packet = "ip saddr 198.18.0.10 ip daddr 198.19.0.2 udp dport";
+    let id = |line: &str| line.split_once("inet t").map_or(line, |(_, rest)| rest).trim().to_owned();
+    for (arguments, end, rules) in [
+        (
+            format!("lan {packet} 53"),
+            "sent on wan: ether saddr 02:00:00:00:02:01 ether daddr 02:00:00:00:02:02 ip saddr 198.18.0.10",
+            vec!["f rule udp dport 53 counter packets 0 bytes 0 accept (verdict accept)"],
+        ),
+        (
+            format!("lan {packet} 9"),
+            "dropped: rule: inet t f handle",
+            vec!["f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)"],
+        ),
+        (format!("lan {packet} 7"), "dropped: policy: inet t f", vec![]),
+        (
+            "host ip saddr 198.19.0.1 ip daddr 198.19.0.2 icmp type echo-request".to_owned(),
+            "sent on wan:",
+            vec!["o rule oifname \"wan\" counter packets 0 bytes 0 (verdict continue)"],
+        ),
+        (
+            "lan ip saddr 198.18.0.10 ip daddr 198.18.0.1 icmp code 0".to_owned(),
+            "delivered to the host from lan: ",
+            vec![],
+        ),
+        (
+            "--read lan=lan.pcap --frame 2".to_owned(),
+            "dropped: rule: inet t f handle",
+            vec!["f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)"],
+        ),
+    ] {
+        let out = place.command("trace", &format!("--net net.ip --rules rules.nft {arguments}"));
+        let lines = text(&out.stdout);
+        assert!(out.status.success(), "{arguments}: {}", text(&out.stderr));
+        assert!(lines.lines().last().is_some_and(|l| l.starts_with(end)), "{arguments}: {lines}");
+        let met: Vec<String> =
+            lines.lines().filter(|l| l.contains(" inet t ") && l.contains(" rule ")).map(id).collect();
+        assert_eq!(met, rules, "{arguments}");
+    }
+    let out = place.command("trace", "--net net.ip --rules rules.nft --read lan=lan.pcap --frame 3");
+    assert_eq!(text(&out.stderr), "Error: there is no frame 3: the captures have 2\n");
+    assert_eq!(out.status.code(), Some(1));
 }

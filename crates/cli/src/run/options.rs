@@ -7,16 +7,13 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use crate::options::{Opt, Values, flag, long};
+use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::setup::{self, Read, Setup, once, sentence};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
-        .takes("NET", Values::Files),
-    long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
-    long("tc", "filters and queues of devices, as lines for `tc -batch`").takes("FILE", Values::Files),
     long(
         "read",
         "frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
@@ -40,22 +37,13 @@ const OPTIONS: &[Opt] = &[
     .takes("FILE", Values::Files),
     long("queue", "give packets of queue N to the program that listens on SOCKET")
         .takes("N=SOCKET...", Values::Any),
-    long("osf", "what `osf` knows operating systems by: fingerprints as in OpenBSD's pf.os")
-        .takes("FILE", Values::Files),
-    long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
-        .takes("FILE", Values::Files),
-    long("conntrack-load", "begin with the connections in FILE, as --conntrack-dump wrote them")
-        .takes("FILE", Values::Files),
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
         .takes("FILE", Values::Files),
-    long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
-        .takes("NAME=VALUE...", Values::Any),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
     long("engine", "jit (machine code) or interpreter; by default the interpreter until there is code")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("perf-map", "tell perf(1) the rules that machine code is of, in /tmp/perf-PID.map"),
     long("profile", "tell how often each rule was reached, and how long it took"),
-    long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("trace", "trace every packet, as `nft monitor trace` does"),
     flag('h', "help", "this text"),
 ];
@@ -66,73 +54,34 @@ pub fn usage() -> String {
         "Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
          Takes the frames of all captures in the order of their timestamps, which are the clock.\n\n",
     );
-    for option in OPTIONS {
-        let mut left = option.names().collect::<Vec<_>>().join(", ");
-        if let Some(argument) = option.argument {
-            left = format!("{left} {}", argument.name);
-        }
-        for (i, line) in option.help.lines().enumerate() {
-            let left = if i == 0 { &*left } else { "" };
-            out.push_str(&format!("  {left:<21}  {line}\n"));
-        }
-    }
+    out.push_str(&format!("{}:\n{}\n", setup::TITLE, usage_lines(setup::OPTIONS, 21)));
+    out.push_str(&format!("Options:\n{}", usage_lines(OPTIONS, 21)));
     out.push_str(
         "\nThe final ruleset with its counters goes to standard output, a summary to standard error.\n",
     );
     out
 }
 
-/// Where a capture's frames come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Arrives on a device.
-    Device(String),
-    /// An IP packet that the host sends.
-    Host,
-    /// A frame that the host sends raw on a device.
-    HostDevice(String),
-}
-
-/// One `--read`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    pub source: Source,
-    pub file: PathBuf,
-}
-
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    pub net: PathBuf,
-    pub rules: PathBuf,
+    pub setup: Setup,
     pub reads: Vec<Read>,
     pub write_dir: Option<PathBuf>,
-    /// Traffic control.
-    pub tc: Option<PathBuf>,
     /// Lines of `log` statements.
     pub log: Option<PathBuf>,
     /// Records of `log group` statements.
     pub nflog: Option<PathBuf>,
     /// The connections at the end.
     pub conntrack: Option<PathBuf>,
-    /// The connections to begin with.
-    pub conntrack_load: Option<PathBuf>,
     /// The connections at the end, to be loaded again.
     pub conntrack_dump: Option<PathBuf>,
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
-    /// Fingerprints of operating systems.
-    pub osf: Option<PathBuf>,
-    /// The host's sockets.
-    pub sockets: Option<PathBuf>,
-    /// Settings of the host by the names of their sysctls.
-    pub sysctls: Vec<(String, u32)>,
     pub json: bool,
     pub engine: Engine,
     pub code: CompileOptions,
     pub trace: bool,
-    /// Whether the ruleset may run commands.
-    pub allow_exec: bool,
 }
 
 /// What the command line asks for.
@@ -146,44 +95,35 @@ impl Options {
     /// Reads the arguments after `run`. The error is a sentence for the user.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         let mut parser = lexopt::Parser::from_args(args);
-        let (mut net, mut rules, mut write_dir, mut engine) = (None, None, None, None);
-        let (mut conntrack_load, mut conntrack_dump) = (None, None);
-        let (mut tc, mut log, mut nflog, mut conntrack) = (None, None, None, None);
-        let (mut osf, mut sockets) = (None, None);
+        let mut setup = Setup::default();
+        let (mut write_dir, mut engine, mut conntrack_dump) = (None, None, None);
+        let (mut log, mut nflog, mut conntrack) = (None, None, None);
         let mut code = CompileOptions::default();
-        let (mut sysctls, mut queues) = (Vec::new(), Vec::new());
-        let (mut reads, mut json, mut trace, mut allow_exec) = (Vec::new(), false, false, false);
+        let (mut queues, mut reads, mut json, mut trace) = (Vec::new(), Vec::new(), false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
-            match arg {
-                Long("net") => once(&mut net, "--net", PathBuf::from(parser.value().map_err(sentence)?))?,
-                Long("rules") => {
-                    once(&mut rules, "--rules", PathBuf::from(parser.value().map_err(sentence)?))?
-                }
-                Long("read") => {
+            let name = match arg {
+                Long(name) => name.to_owned(),
+                Short('j') => "json".to_owned(),
+                Short('h') => "help".to_owned(),
+                Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
+                other @ Short(_) => return Err(sentence(other.unexpected())),
+            };
+            if setup.take(&name, &mut parser)? {
+                continue;
+            }
+            let file = |parser: &mut lexopt::Parser| parser.value().map(PathBuf::from).map_err(sentence);
+            match &*name {
+                "read" => {
                     for value in parser.values().map_err(sentence)? {
-                        reads.push(read(&value)?);
+                        reads.push(Read::parse(&value)?);
                     }
                 }
-                Long("write-dir") => {
-                    once(&mut write_dir, "--write-dir", PathBuf::from(parser.value().map_err(sentence)?))?;
-                }
-                Long("tc") => once(&mut tc, "--tc", PathBuf::from(parser.value().map_err(sentence)?))?,
-                Long("log") => once(&mut log, "--log", PathBuf::from(parser.value().map_err(sentence)?))?,
-                Long("nflog") => {
-                    once(&mut nflog, "--nflog", PathBuf::from(parser.value().map_err(sentence)?))?
-                }
-                Long("conntrack-load") => {
-                    let file = PathBuf::from(parser.value().map_err(sentence)?);
-                    once(&mut conntrack_load, "--conntrack-load", file)?;
-                }
-                Long("conntrack-dump") => {
-                    let file = PathBuf::from(parser.value().map_err(sentence)?);
-                    once(&mut conntrack_dump, "--conntrack-dump", file)?;
-                }
-                Long("conntrack") => {
-                    once(&mut conntrack, "--conntrack", PathBuf::from(parser.value().map_err(sentence)?))?
-                }
-                Long("queue") => {
+                "write-dir" => once(&mut write_dir, "--write-dir", file(&mut parser)?)?,
+                "log" => once(&mut log, "--log", file(&mut parser)?)?,
+                "nflog" => once(&mut nflog, "--nflog", file(&mut parser)?)?,
+                "conntrack-dump" => once(&mut conntrack_dump, "--conntrack-dump", file(&mut parser)?)?,
+                "conntrack" => once(&mut conntrack, "--conntrack", file(&mut parser)?)?,
+                "queue" => {
                     for value in parser.values().map_err(sentence)? {
                         let queue = queue(&value)?;
                         if queues.iter().any(|(num, _)| *num == queue.0) {
@@ -192,17 +132,8 @@ impl Options {
                         queues.push(queue);
                     }
                 }
-                Long("osf") => once(&mut osf, "--osf", PathBuf::from(parser.value().map_err(sentence)?))?,
-                Long("sockets") => {
-                    once(&mut sockets, "--sockets", PathBuf::from(parser.value().map_err(sentence)?))?
-                }
-                Long("sysctl") => {
-                    for value in parser.values().map_err(sentence)? {
-                        sysctls.push(sysctl(&value)?);
-                    }
-                }
-                Short('j') | Long("json") => json = true,
-                Long("engine") => {
+                "json" => json = true,
+                "engine" => {
                     let name = parser.value().map_err(sentence)?;
                     let chosen = match name.to_str() {
                         Some("interpreter") => Engine::Interpreter,
@@ -212,13 +143,11 @@ impl Options {
                     };
                     once(&mut engine, "--engine", chosen)?;
                 }
-                Long("allow-exec") => allow_exec = true,
-                Long("perf-map") => code.perf_map = true,
-                Long("profile") => code.profile = true,
-                Long("trace") => trace = true,
-                Short('h') | Long("help") => return Ok(Wanted::Help),
-                Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
-                other => return Err(sentence(other.unexpected())),
+                "perf-map" => code.perf_map = true,
+                "profile" => code.profile = true,
+                "trace" => trace = true,
+                "help" => return Ok(Wanted::Help),
+                _ => return Err(format!("invalid option '--{name}'")),
             }
         }
         if reads.is_empty() {
@@ -233,47 +162,22 @@ impl Options {
             None if code != CompileOptions::default() => Engine::JitAtOnce,
             None => Engine::Jit,
         };
+        setup.check()?;
         Ok(Wanted::Run(Box::new(Options {
-            net: net.ok_or("--net is missing")?,
-            rules: rules.ok_or("--rules is missing")?,
+            setup,
             reads,
             write_dir,
-            tc,
             log,
             nflog,
             conntrack,
-            conntrack_load,
             conntrack_dump,
             queues,
-            osf,
-            sockets,
-            sysctls,
             json,
             engine,
             code,
             trace,
-            allow_exec,
         })))
     }
-}
-
-fn sentence(error: lexopt::Error) -> String {
-    error.to_string()
-}
-
-fn once<T>(slot: &mut Option<T>, option: &str, value: T) -> Result<(), String> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(format!("{option} is given twice")),
-    }
-}
-
-/// `NAME=VALUE`.
-fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
-    let split = value.to_str().and_then(|v| v.split_once('='));
-    split
-        .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
-        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{}`", value.display()))
 }
 
 /// `N=SOCKET`.
@@ -288,29 +192,10 @@ fn queue(value: &OsStr) -> Result<(u16, PathBuf), String> {
     }
 }
 
-/// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
-fn read(value: &OsStr) -> Result<Read, String> {
-    let bytes = value.as_bytes();
-    let wrong = || format!("--read takes DEV=FILE, not `{}`", value.display());
-    let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
-    let (device, file) = (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
-    if file.is_empty() {
-        return Err(wrong());
-    }
-    let source = match device {
-        "" | "host:" => return Err(wrong()),
-        "host" => Source::Host,
-        _ => match device.strip_prefix("host:") {
-            Some(device) => Source::HostDevice(device.to_owned()),
-            None => Source::Device(device.to_owned()),
-        },
-    };
-    Ok(Read { source, file: PathBuf::from(OsString::from_vec(file.to_vec())) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::Source;
 
     fn parse(line: &str) -> Result<Wanted, String> {
         Options::parse(line.split_whitespace().map(OsString::from))
@@ -339,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_usage_text_is_taken() {
-        for option in OPTIONS {
+        for option in OPTIONS.iter().chain(setup::OPTIONS) {
             for name in option.names() {
                 for line in [name.clone(), format!("{name} lan=1")] {
                     let message = parse(&line).err().unwrap_or_default();

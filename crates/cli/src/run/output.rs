@@ -217,7 +217,7 @@ impl Sink for Output<'_> {
 }
 
 /// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
-fn words(drop: &Drop<'_>) -> String {
+pub fn words(drop: &Drop<'_>) -> String {
     let reason = drop.reason.text();
     let Some(place) = &drop.place else { return reason.to_owned() };
     let at = format!("{reason}: {} {} {}", family_name(place.family), place.table, place.chain);

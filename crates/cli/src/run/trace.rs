@@ -7,11 +7,17 @@ use penstock_lang::datatype::Format;
 use penstock_lang::names::Names;
 use penstock_lang::print::Listing;
 use penstock_lang::print::trace::{
-    LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, packet_line, policy_line, rule_line,
+    LINK_SHOWN, NETWORK_SHOWN, Place, TRANSPORT_SHOWN, TracedPacket, headers, packet_line, policy_line,
+    rule_line,
 };
 use penstock_packet::Packet;
 use penstock_path::{TraceEvent, TraceRecord, TraceVerdict};
 use penstock_ruleset::{Family, Generation};
+
+/// Family of netdev chains (`NFPROTO_NETDEV`).
+const NFPROTO_NETDEV: u8 = 5;
+/// Hardware type of Ethernet devices.
+const ARPHRD_ETHER: u16 = 1;
 
 /// What traces need of a ruleset: its rules as they were loaded, as `nft monitor` knows them.
 pub struct Tracer<'n> {
@@ -59,32 +65,52 @@ impl<'n> Tracer<'n> {
         rule_line(place, text, Word(verdict))
     }
 
-    /// Headers as `nft_trace_notify()` takes them: from the data pointer, so that at egress there is no link header.
     fn packet(&self, place: &Place<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {
-        let network = packet.network();
-        let (network, transport) = match packet.transport() {
-            Some(t) => network.split_at(usize::from(t.offset).min(network.len())),
-            None => (network, &[][..]),
-        };
-        let mut link = Vec::new();
-        if packet.has_link() && (packet.data_start() == 0 || packet.meta.vlan.is_some()) {
-            link.extend_from_slice(packet.link());
-            if let (Some(tag), true) = (packet.meta.vlan, link.len() >= 12) {
-                let bytes = [tag.protocol.to_be_bytes(), tag.tci.to_be_bytes()].concat();
-                link.splice(12..12, bytes);
-            }
-            link.truncate(LINK_SHOWN);
-        }
-        let shown = TracedPacket {
-            iif: record.input.map(|l| l.index),
-            oif: record.output.map(|l| l.index),
-            iif_type: record.input.map(|l| l.hardware_type()),
-            nfproto: record.context.nfproto,
-            link: &link,
-            network: &network[..network.len().min(NETWORK_SHOWN)],
-            transport: &transport[..transport.len().min(TRANSPORT_SHOWN)],
-        };
+        let link = link_header(packet);
+        let mut shown = shown(record.context.nfproto, &link, packet);
+        shown.iif = record.input.map(|l| l.index);
+        shown.oif = record.output.map(|l| l.index);
+        shown.iif_type = record.input.map(|l| l.hardware_type());
         packet_line(place, &shown, Format::default(), self.names)
+    }
+
+    /// The headers of a packet that has come in, as a netdev chain sees them.
+    pub fn headers(&self, packet: &Packet) -> String {
+        let link = link_header(packet);
+        let mut shown = shown(NFPROTO_NETDEV, &link, packet);
+        shown.iif_type = packet.has_link().then_some(ARPHRD_ETHER);
+        headers(Family::Netdev, &shown, Format::default(), self.names).trim_end().to_owned()
+    }
+}
+
+/// Headers as `nft_trace_notify()` takes them: from the data pointer, so that at egress there is no link header.
+fn link_header(packet: &Packet) -> Vec<u8> {
+    let mut link = Vec::new();
+    if packet.has_link() && (packet.data_start() == 0 || packet.meta.vlan.is_some()) {
+        link.extend_from_slice(packet.link());
+        if let (Some(tag), true) = (packet.meta.vlan, link.len() >= 12) {
+            let bytes = [tag.protocol.to_be_bytes(), tag.tci.to_be_bytes()].concat();
+            link.splice(12..12, bytes);
+        }
+        link.truncate(LINK_SHOWN);
+    }
+    link
+}
+
+fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p> {
+    let network = packet.network();
+    let (network, transport) = match packet.transport() {
+        Some(t) => network.split_at(usize::from(t.offset).min(network.len())),
+        None => (network, &[][..]),
+    };
+    TracedPacket {
+        iif: None,
+        oif: None,
+        iif_type: None,
+        nfproto,
+        link,
+        network: &network[..network.len().min(NETWORK_SHOWN)],
+        transport: &transport[..transport.len().min(TRANSPORT_SHOWN)],
     }
 }
 

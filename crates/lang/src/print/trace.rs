@@ -90,10 +90,6 @@ pub fn packet_line(
     format: Format,
     names: &dyn Names,
 ) -> String {
-    let mut shown = Shown::new(place.family, packet);
-    shown.header(PayloadBase::Link, packet.link);
-    shown.header(PayloadBase::Network, packet.network);
-    shown.header(PayloadBase::Transport, packet.transport);
     let mut printer = Printer::new(format, names);
     printer.push(&start(place));
     printer.push("packet: ");
@@ -105,6 +101,22 @@ pub fn packet_line(
             }
         }
     }
+    push_headers(&mut printer, place.family, packet);
+    printer.out
+}
+
+/// The headers of a packet, as the line of a trace shows them to a family.
+pub fn headers(family: Family, packet: &TracedPacket<'_>, format: Format, names: &dyn Names) -> String {
+    let mut printer = Printer::new(format, names);
+    push_headers(&mut printer, family, packet);
+    printer.out
+}
+
+fn push_headers(printer: &mut Printer<'_>, family: Family, packet: &TracedPacket<'_>) {
+    let mut shown = Shown::new(family, packet);
+    shown.header(PayloadBase::Link, packet.link);
+    shown.header(PayloadBase::Network, packet.network);
+    shown.header(PayloadBase::Transport, packet.transport);
     for part in &shown.parts {
         match part {
             Part::Field { match_, .. } => printer.expr(match_),
@@ -112,7 +124,6 @@ pub fn packet_line(
         }
         printer.push(" ");
     }
-    printer.out
 }
 
 /// A piece of a header.

@@ -1,0 +1,288 @@
+//! The host that packets meet: what the command line says about it, for all commands that send packets through a ruleset.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use penstock_io::{Capture, LinkType};
+use penstock_net::Network;
+use penstock_path::{Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+
+use crate::files::SystemFiles;
+use crate::options::{Opt, Values, long};
+use crate::run::rules::{self, NetNames};
+use crate::run::sockets;
+
+/// The title that [`OPTIONS`] stand under.
+pub const TITLE: &str = "The host";
+
+/// What [`Setup::take`] takes.
+pub const OPTIONS: &[Opt] = &[
+    long("net", "interfaces, addresses, routes and neighbours, as lines for `ip -batch`")
+        .takes("NET", Values::Files),
+    long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
+    long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
+    long("tc", "filters and queues of devices, as lines for `tc -batch`").takes("FILE", Values::Files),
+    long("conntrack-load", "begin with the connections in FILE, as --conntrack-dump wrote them")
+        .takes("FILE", Values::Files),
+    long("sockets", "the host's sockets, for `socket` and `tproxy`: see penstock-run(1)")
+        .takes("FILE", Values::Files),
+    long("osf", "what `osf` knows operating systems by: fingerprints as in OpenBSD's pf.os")
+        .takes("FILE", Values::Files),
+    long("sysctl", "settings of the host: timeouts and limits as sysctl(8) names them")
+        .takes("NAME=VALUE...", Values::Any),
+];
+
+/// The options as they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    net: Option<PathBuf>,
+    rules: Option<PathBuf>,
+    tc: Option<PathBuf>,
+    conntrack_load: Option<PathBuf>,
+    osf: Option<PathBuf>,
+    sockets: Option<PathBuf>,
+    sysctls: Vec<(String, u32)>,
+    allow_exec: bool,
+}
+
+impl Setup {
+    /// Takes the option of [`OPTIONS`] with this long name, and its value; `false` if it is none of them.
+    pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
+        let slot = match name {
+            "net" => &mut self.net,
+            "rules" => &mut self.rules,
+            "tc" => &mut self.tc,
+            "conntrack-load" => &mut self.conntrack_load,
+            "osf" => &mut self.osf,
+            "sockets" => &mut self.sockets,
+            "allow-exec" => {
+                self.allow_exec = true;
+                return Ok(true);
+            }
+            "sysctl" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.sysctls.push(sysctl(&value)?);
+                }
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        let name = format!("--{name}");
+        once(slot, &name, PathBuf::from(parser.value().map_err(sentence)?))?;
+        Ok(true)
+    }
+
+    /// Whether what cannot be missing is there.
+    pub fn check(&self) -> Result<(), String> {
+        match (&self.net, &self.rules) {
+            (None, _) => Err("--net is missing".to_owned()),
+            (_, None) => Err("--rules is missing".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file with the network.
+    pub fn net(&self) -> &Path {
+        self.net.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// The file with the rules.
+    pub fn rules(&self) -> &Path {
+        self.rules.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Reads the network.
+    pub fn network(&self) -> Result<Network, String> {
+        Network::from_batch(&self.net().display().to_string(), &read(self.net())?)
+            .map_err(|e| format!("Error: {e}"))
+    }
+
+    /// Loads the ruleset at a time, in nanoseconds since the epoch. What it lists is printed.
+    pub fn ruleset(&self, names: &NetNames<'_>, now: u64, json: bool) -> Result<Ruleset, String> {
+        rules::load(self.rules(), &SystemFiles { allow_exec: self.allow_exec }, names, now, json)
+    }
+
+    /// The host with its rules, as it is at a time.
+    pub fn dataplane(&self, net: &Arc<Network>, ruleset: &Ruleset, now: u64) -> Result<Dataplane, String> {
+        let mut settings = Settings::default();
+        for (name, value) in &self.sysctls {
+            settings.set_sysctl(name, *value).map_err(|e| match e {
+                SysctlError::Unknown => format!("Error: --sysctl: there is no {name} here"),
+                SysctlError::Value => format!("Error: --sysctl: {name} cannot be {value}"),
+            })?;
+        }
+        let linked = Linked::new(&ruleset.generation())
+            .map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
+        linked.image.build_lookups();
+        let mut path = Dataplane::new(net.clone(), settings);
+        path.set_rules(Arc::new(linked));
+        if let Some(file) = &self.tc {
+            let index = |device: &str| net.link_by_name(device).map(|l| l.index);
+            let config = penstock_tc::Config::from_batch(&file.display().to_string(), &read(file)?, index);
+            path.set_tc(Arc::new(config.map_err(|e| format!("Error: {e}"))?));
+        }
+        if let Some(file) = &self.conntrack_load {
+            let loaded = path.conntrack_mut().load(&read(file)?, now);
+            loaded.map_err(|e| format!("Error: {}: {e}", file.display()))?;
+        }
+        if let Some(file) = &self.osf {
+            let known = Fingerprints::parse(&read(file)?)
+                .map_err(|e| format!("Error: {}:{}: {}", file.display(), e.line, e.reason))?;
+            path.set_fingerprints(Arc::new(known));
+        }
+        if let Some(file) = &self.sockets {
+            path.set_sockets(Box::new(sockets::read(file, net)?));
+        }
+        Ok(path)
+    }
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))
+}
+
+/// What is wrong with a command line, in words.
+pub fn sentence(error: lexopt::Error) -> String {
+    error.to_string()
+}
+
+/// Keeps the value of an option that can be given once.
+pub fn once<T>(slot: &mut Option<T>, option: &str, value: T) -> Result<(), String> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!("{option} is given twice")),
+    }
+}
+
+/// `NAME=VALUE`.
+fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
+    let split = value.to_str().and_then(|v| v.split_once('='));
+    split
+        .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
+        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{}`", value.display()))
+}
+
+/// Where frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Arrives on a device.
+    Device(String),
+    /// An IP packet that the host sends.
+    Host,
+    /// A frame that the host sends raw on a device.
+    HostDevice(String),
+}
+
+impl Source {
+    /// `DEV`, `host`, `host:DEV`; `None` without a name.
+    pub fn parse(text: &str) -> Option<Source> {
+        match text {
+            "" | "host:" => None,
+            "host" => Some(Source::Host),
+            _ => Some(match text.strip_prefix("host:") {
+                Some(device) => Source::HostDevice(device.to_owned()),
+                None => Source::Device(text.to_owned()),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Device(name) => f.write_str(name),
+            Source::Host => f.write_str("host"),
+            Source::HostDevice(name) => write!(f, "host:{name}"),
+        }
+    }
+}
+
+/// A capture, and where its frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub source: Source,
+    pub file: PathBuf,
+}
+
+impl Read {
+    /// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
+    pub fn parse(value: &OsStr) -> Result<Read, String> {
+        let bytes = value.as_bytes();
+        let wrong = || format!("--read takes DEV=FILE, not `{}`", value.display());
+        let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+        let (source, file) = (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
+        if file.is_empty() {
+            return Err(wrong());
+        }
+        let source = Source::parse(source).ok_or_else(wrong)?;
+        Ok(Read { source, file: PathBuf::from(OsString::from_vec(file.to_vec())) })
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Capture, String> {
+        Capture::open(&self.file).map_err(|e| format!("Error: {e}"))
+    }
+}
+
+/// The way of a frame into the path.
+#[derive(Clone, Copy)]
+pub enum Way {
+    /// From this device.
+    Device(u32),
+    /// From the host, as an IP packet.
+    Host,
+    /// From the host, raw on this device.
+    HostDevice(u32),
+}
+
+impl Way {
+    /// Of frames from a source, in a network that was read from `file`.
+    pub fn of(source: &Source, net: &Network, file: &Path) -> Result<Way, String> {
+        let device = |name: &str| match net.link_by_name(name) {
+            Some(link) => Ok(link.index),
+            None => Err(format!("Error: {} has no device `{name}`", file.display())),
+        };
+        Ok(match source {
+            Source::Device(name) => Way::Device(device(name)?),
+            Source::Host => Way::Host,
+            Source::HostDevice(name) => Way::HostDevice(device(name)?),
+        })
+    }
+
+    /// Sends a frame of a capture this way.
+    ///
+    /// # Errors
+    /// It has no link header, and would need one.
+    pub fn send<S: Sink>(
+        self,
+        frame: &penstock_io::Frame<'_>,
+        path: &mut Dataplane,
+        sink: &mut S,
+    ) -> Result<(), &'static str> {
+        let ethernet = frame.link == LinkType::Ethernet;
+        match self {
+            Way::Device(device) if ethernet => {
+                path.receive([Frame { device, bytes: frame.bytes, time: frame.time }], sink);
+            }
+            Way::HostDevice(device) if ethernet => path.send_raw(device, frame.bytes, frame.time, sink),
+            Way::Host => path.send_host(ip_packet(frame), frame.time, sink),
+            Way::Device(_) | Way::HostDevice(_) => {
+                return Err("IP packets without a link header cannot be frames of a device");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The IP packet of a frame: a link header before it is passed over.
+fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
+    match frame.link {
+        LinkType::Ethernet => frame.bytes.get(penstock_wire::ethernet::LEN..).unwrap_or_default(),
+        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => frame.bytes,
+    }
+}

@@ -1,0 +1,134 @@
+//! The command line of `penstock trace`.
+
+use std::ffi::OsString;
+
+use lexopt::Arg::{Long, Short, Value};
+
+use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::setup::{self, Read, Setup, Source, once, sentence};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
+
+const OPTIONS: &[Opt] = &[
+    long("read", "captures, as for `penstock run`: one of their frames is traced, behind all before it")
+        .takes("DEV=FILE...", Values::Any),
+    long("frame", "which: the first has number 1").takes("N", Values::Any),
+    flag('h', "help", "this text"),
+];
+
+/// What `--help` prints, and what follows a usage error.
+pub fn usage() -> String {
+    format!(
+        "Usage: penstock trace --net NET --rules RULES DEV MATCH\n\
+         \x20      penstock trace --net NET --rules RULES --read DEV=FILE... --frame N\n\n\
+         Sends one packet through a ruleset, and tells each rule that it meets, as `nft monitor trace`\n\
+         does, and what becomes of it.\n\n\
+         DEV is the device that it arrives on, `host` for a packet that the host sends, `host:DEV` for a\n\
+         frame that it sends raw. MATCH is what a rule would say to match the packet and no other:\n\n\
+         \x20   penstock trace --net net.ip --rules rules.nft lan ip saddr 198.18.0.5 ip daddr 198.19.0.9 tcp dport 443\n\n\
+         {}:\n{}\nOptions:\n{}",
+        setup::TITLE,
+        usage_lines(setup::OPTIONS, 21),
+        usage_lines(OPTIONS, 21)
+    )
+}
+
+/// Which packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// One that matches.
+    Match {
+        source: Source,
+        text: String,
+    },
+    /// A frame of captures, by its number from 1.
+    Frame {
+        reads: Vec<Read>,
+        number: u64,
+    },
+    Help,
+}
+
+/// Reads the arguments after `trace`. The error is a sentence for the user.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut setup = Setup::default();
+    let (mut reads, mut frame, mut words) = (Vec::new(), None, Vec::new());
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        let name = match arg {
+            Long(name) => name.to_owned(),
+            Short('h') => "help".to_owned(),
+            Value(word) => {
+                let word = word.into_string().map_err(|w| format!("`{}` is not text", w.display()))?;
+                words.push(word);
+                continue;
+            }
+            other @ Short(_) => return Err(sentence(other.unexpected())),
+        };
+        if setup.take(&name, &mut parser)? {
+            continue;
+        }
+        match &*name {
+            "read" => {
+                for value in parser.values().map_err(sentence)? {
+                    reads.push(Read::parse(&value)?);
+                }
+            }
+            "frame" => {
+                let value = parser.value().map_err(sentence)?;
+                let number = value.to_str().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
+                let wrong = || format!("--frame takes a number from 1 on, not `{}`", value.display());
+                once(&mut frame, "--frame", number.ok_or_else(wrong)?)?;
+            }
+            "help" => return Ok((setup, Wanted::Help)),
+            _ => return Err(format!("invalid option '--{name}'")),
+        }
+    }
+    setup.check()?;
+    let wanted = match (reads.is_empty(), frame, words.split_first()) {
+        (true, None, Some((source, [first, rest @ ..]))) => {
+            let source = Source::parse(source).ok_or_else(|| format!("`{source}` is no device"))?;
+            Wanted::Match { source, text: rest.iter().fold(first.clone(), |text, word| text + " " + word) }
+        }
+        (true, None, _) => return Err("a device and a packet are missing".to_owned()),
+        (_, _, Some((word, _))) => return Err(format!("unexpected argument `{word}`")),
+        (false, Some(number), None) => Wanted::Frame { reads, number },
+        (false, None, None) => return Err("--frame is missing".to_owned()),
+        (true, Some(_), None) => return Err("--read is missing".to_owned()),
+    };
+    Ok((setup, wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_command_lines_are_refused_in_words() {
+        for (line, message) in [
+            ("lan tcp dport 80", "--net is missing"),
+            ("--net n --rules r", "a device and a packet are missing"),
+            ("--net n --rules r lan", "a device and a packet are missing"),
+            ("--net n --rules r --frame 0", "--frame takes a number from 1 on, not `0`"),
+            ("--net n --rules r --frame 3", "--read is missing"),
+            ("--net n --rules r --read a=b", "--frame is missing"),
+            ("--net n --rules r --frame 3 lan tcp", "unexpected argument `lan`"),
+            ("--net n --rules r host: tcp", "`host:` is no device"),
+            ("--speed", "invalid option '--speed'"),
+        ] {
+            let parsed = parse(line.split_whitespace().map(OsString::from));
+            assert_eq!(parsed, Err(message.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_option_of_the_usage_text_is_taken() {
+        for name in OPTIONS.iter().chain(setup::OPTIONS).flat_map(Opt::names) {
+            for line in [name.clone(), format!("{name} lan=1")] {
+                let message = parse(line.split_whitespace().map(OsString::from)).err().unwrap_or_default();
+                assert!(!message.contains("invalid option"), "{line}: {message}");
+            }
+        }
+    }
+}
