@@ -1,0 +1,318 @@
+//! Programs in the kernel: loading them, running them by hand, attaching them to devices.
+
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::asm::Code;
+use crate::btf;
+use crate::map::Map;
+use crate::sys::{self, ProgParts, TestRun};
+
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the driver, or in front of everything else (`BPF_PROG_TYPE_XDP`).
+    Xdp,
+    /// At ingress of traffic control (`BPF_PROG_TYPE_SCHED_CLS`): packets may be larger than the MTU there.
+    Tcx,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Xdp => "xdp",
+            Place::Tcx => "tcx",
+        })
+    }
+}
+
+/// `BPF_PROG_TYPE_*` and the attach type of a place.
+fn numbers(place: Place) -> (u32, u32) {
+    match place {
+        Place::Xdp => (6, 37),
+        Place::Tcx => (3, 46),
+    }
+}
+
+/// Verdicts of XDP programs (`enum xdp_action`).
+pub mod xdp {
+    #![allow(missing_docs)]
+    pub const DROP: i32 = 1;
+    pub const PASS: i32 = 2;
+    pub const TX: i32 = 3;
+    pub const REDIRECT: i32 = 4;
+}
+
+/// Verdicts of programs at tcx (`enum tcx_action_base`).
+pub mod tcx {
+    #![allow(missing_docs)]
+    pub const NEXT: i32 = -1;
+    pub const DROP: i32 = 2;
+    pub const REDIRECT: i32 = 7;
+}
+
+/// Why a program was not loaded.
+#[derive(Debug)]
+pub struct LoadError {
+    /// What the kernel answered.
+    pub error: io::Error,
+    /// What its verifier said, or nothing.
+    pub log: String,
+}
+
+impl LoadError {
+    /// The caller may not load programs.
+    pub fn is_permission(&self) -> bool {
+        matches!(self.error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) && self.log.is_empty()
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        match self.log.trim_end().lines().rev().find(|line| !line.starts_with("processed ")) {
+            Some(line) => write!(f, ": {line}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<io::Error> for LoadError {
+    fn from(error: io::Error) -> Self {
+        LoadError { error, log: String::new() }
+    }
+}
+
+/// Bytes of the verifier's words that are kept.
+const LOG: usize = 1 << 24;
+
+/// A program in the kernel.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+    place: Place,
+    /// It uses them.
+    maps: Vec<Arc<Map>>,
+}
+
+/// What a program made of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its verdict.
+    pub verdict: i32,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+    /// Nanoseconds that it took.
+    pub nanoseconds: u32,
+}
+
+/// The largest frame that comes out of a run by hand.
+const FRAME: usize = 1 << 16;
+
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 1 << 1;
+
+impl Program {
+    /// Loads a program; its maps are made if they are not there yet.
+    ///
+    /// # Errors
+    /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and `CAP_NET_ADMIN`).
+    pub fn load(place: Place, name: &str, code: &Code) -> Result<Self, LoadError> {
+        let mut insns = code.insns.clone();
+        for (at, map) in &code.maps {
+            use std::os::fd::AsRawFd;
+            let fd = map.create()?.as_raw_fd();
+            if let Some(insn) = insns.get_mut(*at) {
+                insn.imm = fd;
+            }
+        }
+        let (kind, attach) = numbers(place);
+        // Maps are told apart by address: clones of an `Arc` are the same one.
+        let mut maps: Vec<Arc<Map>> = Vec::new();
+        for (_, map) in &code.maps {
+            if !maps.iter().any(|m| Arc::ptr_eq(m, map)) {
+                maps.push(map.clone());
+            }
+        }
+        let info = btf::functions(&code.functions);
+        let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
+        let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
+        let parts = ProgParts { kind, attach, insns: &insns, name, functions };
+        let error = match sys::prog_load(parts, &mut []) {
+            Ok(fd) => return Ok(Program { fd, place, maps }),
+            Err(error) => error,
+        };
+        // Once more, to hear why.
+        let mut log = vec![0; LOG];
+        let error = match sys::prog_load(parts, &mut log) {
+            Ok(fd) => return Ok(Program { fd, place, maps }),
+            Err(again) if again.raw_os_error() == Some(libc::ENOSPC) => error,
+            Err(again) => again,
+        };
+        let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+        log.truncate(end);
+        Err(LoadError { error, log: String::from_utf8_lossy(&log).into_owned() })
+    }
+
+    /// Where it runs.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The maps that it uses.
+    pub fn maps(&self) -> &[Arc<Map>] {
+        &self.maps
+    }
+
+    /// Its number, as bpftool(8) shows it.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn id(&self) -> io::Result<u32> {
+        // type, id
+        let mut info = [0; 8];
+        sys::info(self.fd.as_fd(), &mut info)?;
+        Ok(u32::from_ne_bytes([info[4], info[5], info[6], info[7]]))
+    }
+
+    /// Runs it on a frame, as received on device `ingress` (0 for the loopback device of the namespace at hand, which is
+    /// where there is no other), `repeat` times. Nothing is sent.
+    ///
+    /// # Errors
+    /// Those of bpf(2); `EINVAL` for a frame shorter than an Ethernet header.
+    pub fn run(&self, frame: &[u8], ingress: u32, repeat: u32) -> io::Result<Ran> {
+        let mut output = vec![0; FRAME];
+        let context = self.context(frame.len() as u32, ingress);
+        let run =
+            TestRun { input: frame, output: &mut output, context: &context, repeat, ..TestRun::default() };
+        let done = sys::prog_test_run(self.fd.as_fd(), run)?;
+        output.truncate(done.len as usize);
+        Ok(Ran { verdict: done.verdict as i32, frame: output, nanoseconds: done.duration })
+    }
+
+    /// `struct xdp_md` or `struct __sk_buff` for a run.
+    fn context(&self, len: u32, ingress: u32) -> Vec<u8> {
+        if ingress == 0 {
+            return Vec::new();
+        }
+        match self.place {
+            // data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+            Place::Xdp => {
+                [0, len, 0, ingress, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect()
+            }
+            Place::Tcx => {
+                let mut context = vec![0; 192];
+                // ingress_ifindex, ifindex
+                for at in [36, 40] {
+                    if let Some(place) = context.get_mut(at..at + 4) {
+                        place.copy_from_slice(&ingress.to_ne_bytes());
+                    }
+                }
+                context
+            }
+        }
+    }
+
+    /// Runs it, an XDP program, on `count` copies of a frame that really go where its verdict says, `batch` at a time: as
+    /// if they had arrived on device `ingress`. Returns when all are on their way.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn run_live(&self, frame: &[u8], ingress: u32, count: u32, batch: u32) -> io::Result<()> {
+        let context = self.context(frame.len() as u32, ingress);
+        let run = TestRun {
+            input: frame,
+            context: &context,
+            repeat: count,
+            flags: LIVE_FRAMES,
+            batch,
+            ..TestRun::default()
+        };
+        sys::prog_test_run(self.fd.as_fd(), run).map(drop)
+    }
+
+    /// Attaches it to a device of the network namespace at hand.
+    ///
+    /// # Errors
+    /// Those of bpf(2): `EBUSY` or `EEXIST` where there is a program already, `EOPNOTSUPP` where the driver has no XDP,
+    /// `EINVAL` or `ERANGE` where the device's MTU is too large for it.
+    pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
+        let (_, attach) = numbers(self.place);
+        let flags = match (self.place, mode) {
+            (Place::Tcx, _) | (Place::Xdp, Mode::Any) => 0,
+            (Place::Xdp, Mode::Generic) => 1 << 1,
+            (Place::Xdp, Mode::Native) => 1 << 2,
+        };
+        Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
+    }
+
+    /// Makes it number `index` of a map of programs.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn enter_into(&self, programs: &Map, index: u32) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        programs.set(&index.to_ne_bytes(), &self.fd.as_raw_fd().to_ne_bytes())
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Who runs an XDP program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The driver if it can, else the kernel for it.
+    #[default]
+    Any,
+    /// The kernel, when the driver has made a packet of the frame (`XDP_FLAGS_SKB_MODE`).
+    Generic,
+    /// The driver (`XDP_FLAGS_DRV_MODE`).
+    Native,
+}
+
+/// A program on a device. Dropped, also by the end of the process, it takes the program off.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Another program, of the same place, in one step: each packet meets one of both.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn replace(&self, program: &Program) -> io::Result<()> {
+        sys::link_update(self.fd.as_fd(), program.fd.as_fd())
+    }
+
+    /// Gives it a name in a file system of type bpf: the program stays on the device when the process ends.
+    ///
+    /// # Errors
+    /// Those of bpf(2); `EEXIST` if there is such a name.
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        sys::pin(self.fd.as_fd(), &path_name(path)?)
+    }
+
+    /// Opens one that has a name.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn pinned(path: &Path) -> io::Result<Self> {
+        Ok(Link { fd: sys::get(&path_name(path)?)? })
+    }
+}
+
+pub(crate) fn path_name(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from)
+}

@@ -1,0 +1,132 @@
+//! Chains and rules: `nft_do_chain()` as jumps.
+
+use std::collections::HashMap;
+
+use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_wire::ethernet;
+
+use super::frame::*;
+use super::plan::ops;
+use super::words::Words;
+use super::{Compiler, Entry, NotOffloadable};
+use crate::asm::{Cond, Label, Reg::*, Width};
+use crate::program::{Place, tcx, xdp};
+
+/// A chain with where it goes at its end: each call has a copy of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    chain: ChainIndex,
+    pub(super) inet: bool,
+    /// Behind the rule that called it.
+    ret: Label,
+    /// The next base chain.
+    accept: Label,
+}
+
+/// Chains that are called.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    known: HashMap<(ChainIndex, Label), Label>,
+    pending: Vec<(Block, Label)>,
+}
+
+/// A rule in the making.
+pub(super) struct Rule {
+    pub(super) block: Block,
+    /// The next rule.
+    pub(super) next: Label,
+    pub(super) words: Words,
+}
+
+impl Compiler<'_> {
+    /// All base chains, what they call, and the end.
+    pub(super) fn chains(&mut self) -> Result<(), NotOffloadable> {
+        for entry in self.job.entries {
+            let accept = self.asm.label();
+            let inet = matches!(entry, Entry::Inet(_));
+            if inet {
+                self.inet_only(accept);
+            }
+            let ret = self.asm.label();
+            self.rules(Block { chain: entry.chain(), inet, ret, accept })?;
+            self.asm.bind(ret);
+            let chain = self.job.image.chain(entry.chain());
+            if chain.is_some_and(|c| c.policy_accept == Some(false)) {
+                self.asm.jump(self.drop);
+            }
+            self.asm.bind(accept);
+        }
+        self.asm.bind(self.done);
+        self.job.next.emit(&mut self.asm, self.job.place);
+        self.asm.bind(self.drop);
+        self.asm.exit_with(match self.job.place {
+            Place::Xdp => xdp::DROP,
+            Place::Tcx => tcx::DROP,
+        });
+        while let Some((block, label)) = self.blocks.pending.pop() {
+            self.asm.bind(label);
+            self.rules(block)?;
+            self.asm.jump(block.ret);
+        }
+        self.walk_function();
+        Ok(())
+    }
+
+    /// What is no IP does not meet the chain; malformed IP is dropped.
+    fn inet_only(&mut self, others: Label) {
+        let (ip, good) = (self.asm.label(), self.asm.label());
+        self.asm.load(Width::D, R4, R10, ETHERTYPE);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV4), ip);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), ip);
+        self.asm.jump(others);
+        self.asm.bind(ip);
+        if let Some(slot) = self.plan.slots.find(Field::L4Proto) {
+            let bad = self.asm.label();
+            self.require(slot, bad);
+            self.asm.jump(good);
+            self.asm.bind(bad);
+            self.asm.jump(self.drop);
+        }
+        self.asm.bind(good);
+    }
+
+    fn rules(&mut self, block: Block) -> Result<(), NotOffloadable> {
+        let image = self.job.image;
+        let rules = image.chain(block.chain).map_or(0..0, |c| c.first..c.end);
+        for index in rules.map(RuleIndex) {
+            self.check_size()?;
+            let next = self.asm.label();
+            let mut rule = Rule { block, next, words: Words::new() };
+            for op in ops(image, index) {
+                self.op(op, &mut rule).map_err(|reason| NotOffloadable::rule(image, index, reason))?;
+            }
+            self.asm.bind(next);
+        }
+        Ok(())
+    }
+
+    /// What follows a verdict; [`LinkedVerdict::Continue`] is the next operation, here.
+    pub(super) fn verdict(&mut self, verdict: &LinkedVerdict, rule: &Rule) -> Result<(), String> {
+        let to = match verdict {
+            LinkedVerdict::Drop => self.drop,
+            LinkedVerdict::Accept => rule.block.accept,
+            LinkedVerdict::Continue => return Ok(()),
+            LinkedVerdict::Break => rule.next,
+            LinkedVerdict::Jump(chain) => self.called(Block { chain: *chain, ret: rule.next, ..rule.block }),
+            LinkedVerdict::Goto(chain) => self.called(Block { chain: *chain, ..rule.block }),
+            LinkedVerdict::Return => rule.block.ret,
+            LinkedVerdict::Queue { .. } => return Err("`queue` has no XDP code".into()),
+        };
+        self.asm.jump(to);
+        Ok(())
+    }
+
+    fn called(&mut self, block: Block) -> Label {
+        let Compiler { asm, blocks, .. } = self;
+        *blocks.known.entry((block.chain, block.ret)).or_insert_with(|| {
+            let label = asm.label();
+            blocks.pending.push((block, label));
+            label
+        })
+    }
+}

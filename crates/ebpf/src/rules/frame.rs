@@ -1,0 +1,193 @@
+//! What is where in the stack frame, and which registers are taken.
+//!
+//! R6 is the context, R7 the packet's length, R8 the processor's counters, R9 a bit for each field that the packet has.
+
+use penstock_program::expr::PayloadBase;
+
+use crate::asm::Reg;
+
+pub(super) const CONTEXT: Reg = Reg::R6;
+/// Length as `meta length` and counters see it. While headers are looked for, that of the frame.
+pub(super) const LENGTH: Reg = Reg::R7;
+/// While headers are looked for, the offset of the header at hand.
+pub(super) const COUNTERS: Reg = Reg::R8;
+pub(super) const PRESENT: Reg = Reg::R9;
+
+/// The registers of the VM.
+pub(super) const REGISTERS: i16 = -64;
+/// Two words that the verifier takes for unknown, since they do not begin at a multiple of eight: [`OPAQUE`] + 4, + 12.
+pub(super) const OPAQUE: i16 = -80;
+/// Transport protocol, eight bytes.
+pub(super) const PROTOCOL: i16 = -88;
+/// Fragment offset, eight bytes.
+pub(super) const FRAGMENT: i16 = -96;
+/// Ethertype in host order, eight bytes.
+pub(super) const ETHERTYPE: i16 = -104;
+/// Offset of the network header, eight bytes.
+pub(super) const NETWORK: i16 = -112;
+/// State of the walk over IPv6 extension headers.
+pub(super) const WALK: i16 = -152;
+/// Bytes that a helper loads, at tcx.
+pub(super) const SCRATCH: i16 = -216;
+/// Fields begin below.
+pub(super) const FIELDS: i16 = SCRATCH;
+/// Lowest byte: 512 without the frame of the walk's function.
+const LOWEST: i16 = -480;
+
+/// What is found before the chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Field {
+    /// Bytes of a header.
+    Bytes { base: Base, offset: u16, len: u8 },
+    /// `meta protocol`.
+    Protocol,
+    /// `meta l4proto`; absent where there is no transport header.
+    L4Proto,
+    /// `meta pkttype`.
+    PacketType,
+    /// `meta nfproto` of an inet chain.
+    NfProto,
+    /// `meta length`.
+    Length,
+    /// `meta mark`, at tcx.
+    Mark,
+    /// `meta priority`, at tcx.
+    Priority,
+}
+
+/// Headers, in the order in which they are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Base {
+    Link,
+    Network,
+    /// Also in later fragments.
+    AnyTransport,
+    Transport,
+    Inner,
+}
+
+impl Base {
+    /// Where the interpreter looks for `len` bytes at `offset`
+    /// ([`Packet::transport_bytes_for_load`](penstock_packet::Packet::transport_bytes_for_load)).
+    pub(super) fn of(base: PayloadBase, len: u8, offset: u16) -> Option<Base> {
+        Some(match base {
+            PayloadBase::Link => Base::Link,
+            PayloadBase::Network => Base::Network,
+            PayloadBase::Transport if matches!(len, 1 | 2 | 4) && offset.is_multiple_of(len.into()) => {
+                Base::AnyTransport
+            }
+            PayloadBase::Transport => Base::Transport,
+            PayloadBase::Inner => Base::Inner,
+            PayloadBase::Tunnel => return None,
+        })
+    }
+}
+
+impl Field {
+    /// Bytes that count.
+    pub(super) fn len(self) -> u8 {
+        match self {
+            Field::Bytes { len, .. } => len,
+            Field::Protocol => 2,
+            Field::L4Proto | Field::PacketType | Field::NfProto => 1,
+            Field::Length | Field::Mark | Field::Priority => 4,
+        }
+    }
+
+    /// Whether there are packets without it.
+    pub(super) fn may_be_absent(self) -> bool {
+        match self {
+            Field::Bytes { .. } | Field::L4Proto => true,
+            Field::Protocol
+            | Field::PacketType
+            | Field::NfProto
+            | Field::Length
+            | Field::Mark
+            | Field::Priority => false,
+        }
+    }
+}
+
+/// Where a field is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) field: Field,
+    /// From the frame's end. It ends at a multiple of eight, see [`Slots::add`].
+    pub(super) at: i16,
+    /// Bit in [`PRESENT`].
+    pub(super) bit: Option<u8>,
+}
+
+/// All fields.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    all: Vec<Slot>,
+    bits: u8,
+    used: i16,
+}
+
+impl Slots {
+    pub(super) fn find(&self, field: Field) -> Option<Slot> {
+        self.all.iter().find(|slot| slot.field == field).copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.all.iter().copied()
+    }
+
+    /// Enters a field if it is not there. The error is the reason.
+    ///
+    /// Fields end at a multiple of eight and are written in eights but for an odd first word. So what is read of them, by
+    /// words, is unknown to the verifier and stays so: it does not conclude from a comparison what the field is in the
+    /// rules that follow, and look at these once for each conclusion.
+    pub(super) fn add(&mut self, field: Field) -> Result<(), &'static str> {
+        if self.find(field).is_some() {
+            return Ok(());
+        }
+        let words = i16::from(field.len().div_ceil(4));
+        let used = self.used + (words + words % 2) * 4;
+        if FIELDS - used < LOWEST {
+            return Err("the rules ask for more header bytes than the stack of a BPF program holds");
+        }
+        let bit = field.may_be_absent().then_some(self.bits);
+        if bit.is_some() {
+            self.bits += 1;
+        }
+        if self.bits > 63 {
+            return Err("the rules ask for more than 63 different header fields");
+        }
+        self.used = used;
+        self.all.push(Slot { field, at: FIELDS - used + words % 2 * 4, bit });
+        Ok(())
+    }
+
+    /// Fields of a header, nearest end first.
+    pub(super) fn of(&self, wanted: Base) -> Vec<(u16, u8, Slot)> {
+        let bytes = |slot: Slot| match slot.field {
+            Field::Bytes { base, offset, len } if base == wanted => Some((offset, len, slot)),
+            _ => None,
+        };
+        let mut all: Vec<_> = self.iter().filter_map(bytes).collect();
+        all.sort_by_key(|(offset, len, _)| u32::from(*offset) + u32::from(*len));
+        all
+    }
+
+    /// Whether anything behind the network header is asked for.
+    pub(super) fn need_transport(&self) -> bool {
+        self.iter().any(|slot| match slot.field {
+            Field::Bytes { base, .. } => base >= Base::AnyTransport,
+            Field::L4Proto => true,
+            Field::Protocol
+            | Field::PacketType
+            | Field::NfProto
+            | Field::Length
+            | Field::Mark
+            | Field::Priority => false,
+        })
+    }
+
+    /// Lowest byte that fields take.
+    pub(super) fn lowest(&self) -> i16 {
+        FIELDS - self.used
+    }
+}

@@ -1,0 +1,417 @@
+//! Operations of rules.
+
+use std::cmp::Ordering;
+
+use penstock_program::expr::{CmpOp, MetaKey, PayloadBase};
+use penstock_program::image::{Op, Stateful};
+
+use super::chain::Rule;
+use super::counters::CELL;
+use super::frame::*;
+use super::words::Word;
+use super::{Compiler, StateRef};
+use crate::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
+use crate::program::Place;
+
+/// Where a register word lives when it is computed.
+pub(super) fn home(slot: u8) -> i16 {
+    REGISTERS + i16::from(slot & 15) * 4
+}
+
+impl Compiler<'_> {
+    /// The error is the reason.
+    pub(super) fn op(&mut self, op: &Op, rule: &mut Rule) -> Result<(), String> {
+        match op {
+            Op::Immediate { dst, len, data } => {
+                rule.words.set_constant(*dst, data.get(..usize::from(*len)).unwrap_or(data));
+            }
+            Op::Verdict(verdict) => self.verdict(verdict, rule)?,
+            Op::LoadLink { dst, len, offset } => self.load(PayloadBase::Link, *dst, *len, *offset, rule)?,
+            Op::LoadNetwork { dst, len, offset } => {
+                self.load(PayloadBase::Network, *dst, *len, *offset, rule)?;
+            }
+            Op::LoadTransport { dst, len, offset } => {
+                self.load(PayloadBase::Transport, *dst, *len, *offset, rule)?;
+            }
+            Op::LoadInner { dst, len, offset } => self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?,
+            Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
+            Op::CmpWord { src, equal, mask, data } => self.cmp_word(*src, *equal, *mask, *data, rule),
+            Op::Cmp { op, src, len, data } => {
+                self.cmp(*op, *src, data.get(..usize::from(*len)).unwrap_or(data), rule);
+            }
+            Op::Range { inside, src, len, ends } => {
+                let [from, to] = ends.each_ref().map(|end| end.get(..usize::from(*len)).unwrap_or(end));
+                let (held, out) = (self.asm.label(), self.asm.label());
+                let (outside, within) = if *inside { (rule.next, held) } else { (held, rule.next) };
+                self.interval(*src, from, to, out, rule);
+                self.asm.jump(within);
+                self.asm.bind(out);
+                self.asm.jump(outside);
+                self.asm.bind(held);
+            }
+            Op::MaskXorWord { src, dst, mask, xor } => self.mask_xor(*src, *dst, *mask, *xor, rule),
+            Op::MaskXor { src, dst, words, mask_xor } => {
+                let [masks, xors] = &**mask_xor;
+                for (i, (mask, xor)) in (0..*words).zip(masks.iter().zip(xors)) {
+                    self.mask_xor(src + i, dst + i, *mask, *xor, rule);
+                }
+            }
+            Op::Lshift { src, dst, words, bits } => self.lshift(*src, *dst, *words, *bits, rule),
+            Op::Rshift { src, dst, words, bits } => self.rshift(*src, *dst, *words, *bits, rule),
+            Op::Byteorder { src, dst, len, size } => self.byteorder(*src, *dst, *len, *size, rule),
+            Op::Lookup { src, key_len, inverse, load, set } => {
+                self.lookup(set, *src, *key_len, *inverse, *load, rule)?;
+            }
+            Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
+            Op::Counter(state) => self.count(state)?,
+            Op::Stateful(stateful) => match &**stateful {
+                Stateful::Counter(state) => self.count(state)?,
+                Stateful::Quota { .. }
+                | Stateful::Limit { .. }
+                | Stateful::Last(_)
+                | Stateful::NamedQuota { .. }
+                | Stateful::Connlimit { .. }
+                | Stateful::Ct(_)
+                | Stateful::Synproxy(_)
+                | Stateful::SecMark(_) => return Err(refused()),
+            },
+            Op::LookupDynamic { .. }
+            | Op::InTunnel(_)
+            | Op::PayloadSet { .. }
+            | Op::MetaSet { .. }
+            | Op::SetUpdate(_)
+            | Op::Log(_)
+            | Op::Exthdr { .. }
+            | Op::TcpOptionSet { .. }
+            | Op::TcpOptionReset { .. }
+            | Op::NumgenInc { .. }
+            | Op::NumgenRandom { .. }
+            | Op::Jhash { .. }
+            | Op::Symhash { .. }
+            | Op::Fib { .. }
+            | Op::Rt { .. }
+            | Op::Reject(_)
+            | Op::Dup { .. }
+            | Op::Fwd { .. }
+            | Op::CtState { .. }
+            | Op::Ct { .. }
+            | Op::CtSet { .. }
+            | Op::CtSetZone { .. }
+            | Op::Notrack
+            | Op::Nat(_)
+            | Op::Queue(_)
+            | Op::Synproxy(_)
+            | Op::Tproxy { .. }
+            | Op::Socket { .. }
+            | Op::Osf { .. }
+            | Op::Xfrm { .. }
+            | Op::Tunnel { .. } => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        base: PayloadBase,
+        dst: u8,
+        len: u8,
+        offset: u16,
+        rule: &mut Rule,
+    ) -> Result<(), String> {
+        let base = Base::of(base, len, offset).ok_or_else(refused)?;
+        self.field(Field::Bytes { base, offset, len }, dst, rule)
+    }
+
+    fn field(&mut self, field: Field, dst: u8, rule: &mut Rule) -> Result<(), String> {
+        let slot = self.plan.slots.find(field).ok_or_else(refused)?;
+        self.require(slot, rule.next);
+        rule.words.set_at(dst, slot.at, field.len());
+        Ok(())
+    }
+
+    fn meta(&mut self, key: MetaKey, dst: u8, rule: &mut Rule) -> Result<(), String> {
+        let device = self.job.device;
+        let tcx = self.job.place == Place::Tcx;
+        let words = &mut rule.words;
+        match key {
+            MetaKey::L4Proto => return self.field(Field::L4Proto, dst, rule),
+            MetaKey::Protocol => return self.field(Field::Protocol, dst, rule),
+            MetaKey::Len => return self.field(Field::Length, dst, rule),
+            MetaKey::PktType => return self.field(Field::PacketType, dst, rule),
+            MetaKey::NfProto if rule.block.inet => return self.field(Field::NfProto, dst, rule),
+            MetaKey::Mark if tcx => return self.field(Field::Mark, dst, rule),
+            MetaKey::Priority if tcx => return self.field(Field::Priority, dst, rule),
+            MetaKey::NfProto => words.set_constant(dst, &[5]),
+            MetaKey::Mark | MetaKey::Priority | MetaKey::Oif => words.set_constant(dst, &[0; 4]),
+            MetaKey::OifName => words.set_constant(dst, &[0; 16]),
+            MetaKey::Iif => words.set_constant(dst, &device.index.to_ne_bytes()),
+            MetaKey::IifName => words.set_constant(dst, &device.interface.name),
+            MetaKey::IifType => words.set_constant(dst, &device.interface.arphrd.to_ne_bytes()),
+            MetaKey::IifGroup => words.set_constant(dst, &device.interface.group.to_ne_bytes()),
+            MetaKey::IifKind if device.interface.kind != [0; 16] => {
+                words.set_constant(dst, &device.interface.kind);
+            }
+            MetaKey::Prandom => {
+                self.asm.call(Helper::Prandom);
+                self.keep(dst, R0, 4, rule);
+            }
+            // There is no such interface, no socket and no route.
+            MetaKey::IifKind
+            | MetaKey::OifType
+            | MetaKey::OifGroup
+            | MetaKey::OifKind
+            | MetaKey::SkUid
+            | MetaKey::SkGid
+            | MetaKey::Cgroup
+            | MetaKey::RtClassid => self.asm.jump(rule.next),
+            MetaKey::NfTrace
+            | MetaKey::SecMark
+            | MetaKey::Cpu
+            | MetaKey::SecPath
+            | MetaKey::BriIifName
+            | MetaKey::BriOifName
+            | MetaKey::BriIifPvid
+            | MetaKey::BriIifVproto
+            | MetaKey::BriIifHwAddr
+            | MetaKey::BriBroute
+            | MetaKey::TimeNs
+            | MetaKey::TimeDay
+            | MetaKey::TimeHour
+            | MetaKey::Sdif
+            | MetaKey::SdifName => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    /// A register word becomes what `reg` holds.
+    pub(super) fn keep(&mut self, slot: u8, reg: Reg, bytes: u8, rule: &mut Rule) {
+        self.asm.store(Width::W, R10, home(slot), reg);
+        rule.words.set(slot, Word::At { at: home(slot), bytes });
+    }
+
+    /// `reg` = a register word, in memory order.
+    pub(super) fn word(&mut self, reg: Reg, slot: u8, rule: &Rule) {
+        match rule.words.get(slot) {
+            Word::Constant(value) => self.asm.mov32(reg, value),
+            Word::At { at, .. } => self.asm.load(Width::W, reg, R10, at),
+        }
+    }
+
+    /// `reg` = bytes `4 * word` to `4 * word + 4` of a key of `len` bytes as a number in their order; where the key ends
+    /// in between, of what is there.
+    pub(super) fn ordered(&mut self, reg: Reg, src: u8, word: u8, len: u8, rule: &Rule) {
+        self.word(reg, src + word, rule);
+        self.asm.swap(reg, 32);
+        let missing = 4 - (len - word * 4).min(4);
+        if missing > 0 {
+            self.asm.alu32(Alu::Rsh, reg, i32::from(missing) * 8);
+        }
+    }
+
+    /// Goes to `less` or `greater` where register bytes are before or behind `constant`, on where they are equal.
+    pub(super) fn compare(&mut self, src: u8, constant: &[u8], less: Label, greater: Label, rule: &Rule) {
+        for (word, part) in (0..).zip(constant.chunks(4)) {
+            let number = number(part) as i32;
+            self.ordered(R1, src, word, constant.len() as u8, rule);
+            if less == greater {
+                self.asm.jump_if32(Cond::Ne, R1, number, less);
+            } else {
+                self.asm.jump_if32(Cond::Lt, R1, number, less);
+                self.asm.jump_if32(Cond::Gt, R1, number, greater);
+            }
+        }
+    }
+
+    /// Goes to `out` unless register bytes are in the interval, both ends included.
+    pub(super) fn interval(&mut self, src: u8, from: &[u8], to: &[u8], out: Label, rule: &Rule) {
+        if let ([_, ..], true) = (from, from.len() <= 4) {
+            self.ordered(R1, src, 0, from.len() as u8, rule);
+            let (from, to) = (number(from), number(to));
+            match from.cmp(&to) {
+                Ordering::Equal => self.asm.jump_if32(Cond::Ne, R1, from as i32, out),
+                Ordering::Less | Ordering::Greater => {
+                    if from > 0 {
+                        self.asm.jump_if32(Cond::Lt, R1, from as i32, out);
+                    }
+                    self.asm.jump_if32(Cond::Gt, R1, to as i32, out);
+                }
+            }
+            return;
+        }
+        let (above, below) = (self.asm.label(), self.asm.label());
+        self.compare(src, from, out, above, rule);
+        self.asm.bind(above);
+        self.compare(src, to, below, out, rule);
+        self.asm.bind(below);
+    }
+
+    fn cmp_word(&mut self, src: u8, equal: bool, mask: u32, data: u32, rule: &Rule) {
+        match rule.words.get(src) {
+            Word::Constant(value) => {
+                if (value & mask == data) != equal {
+                    self.asm.jump(rule.next);
+                }
+            }
+            Word::At { at, bytes } => {
+                self.asm.load(Width::W, R1, R10, at);
+                let there = first_bytes(bytes);
+                if mask & there != there {
+                    self.asm.alu32(Alu::And, R1, mask as i32);
+                }
+                let breaks = if equal { Cond::Ne } else { Cond::Eq };
+                self.asm.jump_if32(breaks, R1, data as i32, rule.next);
+            }
+        }
+    }
+
+    fn cmp(&mut self, op: CmpOp, src: u8, constant: &[u8], rule: &Rule) {
+        let holds = self.asm.label();
+        let side = |holding: bool| if holding { holds } else { rule.next };
+        let (less, equal, greater) = match op {
+            CmpOp::Eq => (false, true, false),
+            CmpOp::Neq => (true, false, true),
+            CmpOp::Lt => (true, false, false),
+            CmpOp::Lte => (true, true, false),
+            CmpOp::Gt => (false, false, true),
+            CmpOp::Gte => (false, true, true),
+        };
+        self.compare(src, constant, side(less), side(greater), rule);
+        if !equal {
+            self.asm.jump(rule.next);
+        }
+        self.asm.bind(holds);
+    }
+
+    fn mask_xor(&mut self, src: u8, dst: u8, mask: u32, xor: u32, rule: &mut Rule) {
+        let bytes = match rule.words.get(src) {
+            Word::Constant(value) => return rule.words.set(dst, Word::Constant(value & mask ^ xor)),
+            Word::At { bytes, .. } if xor & !first_bytes(bytes) == 0 => bytes,
+            Word::At { .. } => 4,
+        };
+        self.word(R1, src, rule);
+        self.asm.alu32(Alu::And, R1, mask as i32);
+        if xor != 0 {
+            self.asm.alu32(Alu::Xor, R1, xor as i32);
+        }
+        self.keep(dst, R1, bytes, rule);
+    }
+
+    /// Bits leave a word for the one before it.
+    fn lshift(&mut self, src: u8, dst: u8, words: u8, bits: u8, rule: &mut Rule) {
+        self.asm.mov(R3, 0);
+        for i in (0..words).rev() {
+            self.word(R1, src + i, rule);
+            self.asm.alu(Alu::Lsh, R1, i32::from(bits));
+            self.asm.mov(R2, R1);
+            self.asm.alu(Alu::Rsh, R2, 32);
+            self.asm.alu32(Alu::Or, R1, R3);
+            self.keep(dst + i, R1, 4, rule);
+            self.asm.mov(R3, R2);
+        }
+    }
+
+    /// Bits leave a word for the one after it.
+    fn rshift(&mut self, src: u8, dst: u8, words: u8, bits: u8, rule: &mut Rule) {
+        self.asm.mov(R3, 0);
+        for i in 0..words {
+            self.word(R1, src + i, rule);
+            self.asm.alu(Alu::Lsh, R1, 32);
+            self.asm.alu(Alu::Rsh, R1, i32::from(bits));
+            self.asm.mov(R2, R1);
+            self.asm.alu(Alu::Rsh, R2, 32);
+            self.asm.alu32(Alu::Or, R2, R3);
+            self.keep(dst + i, R2, 4, rule);
+            self.asm.mov(R3, R1);
+        }
+    }
+
+    fn byteorder(&mut self, src: u8, dst: u8, len: u8, size: u8, rule: &mut Rule) {
+        // All of the source is read first: the registers may overlap.
+        let words: Vec<Word> = (0..len.div_ceil(4)).map(|i| rule.words.get(src + i)).collect();
+        let from = |n: u8| words.get(usize::from(n)).copied().unwrap_or(Word::Constant(0));
+        let mut results = Vec::new();
+        match size {
+            8 => {
+                for pair in 0..len / 8 {
+                    results.extend([(from(pair * 2 + 1), 4), (from(pair * 2), 4)]);
+                }
+            }
+            4 => results.extend((0..len / 4).map(|i| (from(i), 4))),
+            _ => results.extend((0..len.div_ceil(4)).map(|i| (from(i), (len / 2 * 2 - i * 4).min(4)))),
+        }
+        // Results wait where no register is read meanwhile: the places of the registers behind, or memory of their own.
+        for (i, (word, bytes)) in (0_i16..).zip(&results) {
+            match word {
+                Word::Constant(value) => self.asm.mov32(R1, *value),
+                Word::At { at, .. } => self.asm.load(Width::W, R1, R10, *at),
+            }
+            if size == 2 {
+                self.swap_halves(*bytes);
+            } else {
+                self.asm.swap(R1, 32);
+            }
+            self.asm.store(Width::W, R10, SCRATCH + i * 4, R1);
+        }
+        for (i, (_, bytes)) in (0_u8..).zip(results) {
+            self.asm.load(Width::W, R1, R10, SCRATCH + i16::from(i) * 4);
+            if bytes < 4 {
+                // The other half of the word stays.
+                self.word(R2, dst + i, rule);
+                self.asm.alu32(Alu::And, R2, !first_bytes(bytes) as i32);
+                self.asm.alu32(Alu::And, R1, first_bytes(bytes) as i32);
+                self.asm.alu32(Alu::Or, R1, R2);
+            }
+            let bytes = match rule.words.get(dst + i) {
+                Word::At { bytes: before, .. } => bytes.max(before),
+                Word::Constant(_) => 4,
+            };
+            self.keep(dst + i, R1, bytes, rule);
+        }
+    }
+
+    /// R1 = each half of it in the other order.
+    fn swap_halves(&mut self, bytes: u8) {
+        if bytes <= 2 {
+            return self.asm.swap(R1, 16);
+        }
+        self.asm.mov(R2, R1);
+        self.asm.alu32(Alu::Rsh, R2, 16);
+        self.asm.swap(R1, 16);
+        self.asm.swap(R2, 16);
+        self.asm.alu32(Alu::Lsh, R2, 16);
+        self.asm.alu32(Alu::Or, R1, R2);
+    }
+
+    /// Counts the packet.
+    fn count(&mut self, state: &StateRef) -> Result<(), String> {
+        let index = self.plan.counters_ref().index(state).ok_or_else(refused)?;
+        self.count_at(COUNTERS, (index * CELL) as i16);
+        Ok(())
+    }
+
+    /// Counts the packet in the cell at `base + at`.
+    pub(super) fn count_at(&mut self, base: Reg, at: i16) {
+        for (at, more) in [(at, Operand::Imm(1)), (at + 8, Operand::Reg(LENGTH))] {
+            self.asm.load(Width::D, R1, base, at);
+            self.asm.alu(Alu::Add, R1, more);
+            self.asm.store(Width::D, base, at, R1);
+        }
+    }
+}
+
+/// Up to four bytes as a number in their order.
+pub(super) fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b))
+}
+
+/// A word, in memory order, with its first bytes set.
+pub(super) fn first_bytes(bytes: u8) -> u32 {
+    let mut word = [0; 4];
+    word.iter_mut().take(usize::from(bytes)).for_each(|b| *b = 0xff);
+    u32::from_ne_bytes(word)
+}
+
+/// What [`Plan::new`](super::plan::Plan::new) has refused already.
+pub(super) fn refused() -> String {
+    "it has no XDP code".into()
+}

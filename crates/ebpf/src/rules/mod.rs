@@ -1,0 +1,181 @@
+//! Stateless chains at ingress of a device, as one XDP or tcx program.
+//!
+//! What rules mean is said by the interpreter (`penstock_program::interp`); this says the same in BPF, or refuses
+//! ([`NotOffloadable`]). The program has two parts. The first finds the headers as the path does (the outermost VLAN tag
+//! counts as taken out of the frame) and puts each field that rules ask for into its place in the stack frame, with a bit
+//! that says whether the packet has it. The second is the chains, which see nothing but these places: so the kernel's
+//! verifier has one state to follow at each rule, and a field is loaded once however many rules ask for it.
+
+mod chain;
+mod counters;
+mod frame;
+mod lower;
+mod plan;
+mod prologue;
+mod search;
+mod set;
+mod walk;
+mod words;
+
+use std::fmt;
+use std::sync::Arc;
+
+use penstock_program::env::Interface;
+use penstock_program::image::{ChainIndex, Image, RuleIndex};
+use penstock_wire::ethernet::Mac;
+
+use crate::asm::{Asm, AsmError, Code, Label};
+use crate::next::Next;
+use crate::program::{LoadError, Place, Program};
+pub use counters::Counters;
+
+/// A base chain of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Of a netdev table.
+    Netdev(ChainIndex),
+    /// Of an inet table: it sees IP only, and what claims to be IP and is malformed is dropped in front of it
+    /// (`nft_do_chain_inet_ingress()`).
+    Inet(ChainIndex),
+}
+
+impl Entry {
+    fn chain(self) -> ChainIndex {
+        match self {
+            Entry::Netdev(chain) | Entry::Inet(chain) => chain,
+        }
+    }
+}
+
+/// The device whose packets the program sees. It has to be made anew when one of these changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Index.
+    pub index: u32,
+    /// Link address, of an Ethernet device.
+    pub mac: Mac,
+    /// Name, kind, type and group.
+    pub interface: Interface,
+}
+
+/// What a program is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The generation.
+    pub image: &'a Image,
+    /// Base chains of the hook, in order of their priorities: all, or those at the beginning that can be offloaded.
+    pub entries: &'a [Entry],
+    /// The device.
+    pub device: &'a Device,
+    /// Where the program runs.
+    pub place: Place,
+    /// What follows for packets that are accepted.
+    pub next: &'a Next,
+}
+
+/// Why chains run in user space only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotOffloadable {
+    /// The rule; `None` where it is all of them together.
+    pub rule: Option<RuleIndex>,
+    /// Its table, chain and handle, as `nft -a` names them.
+    pub place: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+impl NotOffloadable {
+    fn all(reason: impl Into<String>) -> Self {
+        NotOffloadable { rule: None, place: None, reason: reason.into() }
+    }
+
+    fn rule(image: &Image, rule: RuleIndex, reason: impl Into<String>) -> Self {
+        let place = image.place(rule).map(|(nfproto, table, chain, handle)| {
+            let family = if nfproto == NFPROTO_INET { "inet" } else { "netdev" };
+            format!("table {family} {table} chain {chain} handle {handle}")
+        });
+        NotOffloadable { rule: Some(rule), place, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for NotOffloadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
+}
+
+impl std::error::Error for NotOffloadable {}
+
+impl From<AsmError> for NotOffloadable {
+    fn from(error: AsmError) -> Self {
+        NotOffloadable::all(error.to_string())
+    }
+}
+
+const NFPROTO_INET: u8 = 1;
+
+/// Instructions at most: the verifier looks at a million.
+const MOST: usize = 200_000;
+
+/// Chains as a program that is not loaded yet.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The program.
+    pub code: Code,
+    place: Place,
+    counters: Counters,
+}
+
+impl Compiled {
+    /// Loads the program. What it counts is added to the rules' counters by [`Counters::collect`].
+    ///
+    /// # Errors
+    /// See [`Program::load`]. A program that is too complex for the verifier is `E2BIG`.
+    pub fn load(&self, name: &str) -> Result<(Program, Counters), LoadError> {
+        Ok((Program::load(self.place, name, &self.code)?, self.counters.clone()))
+    }
+}
+
+/// Makes the program of a device's chains.
+///
+/// # Errors
+/// The first rule that has no translation, or what is wrong with all of them.
+pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
+    let plan = plan::Plan::new(&job)?;
+    let counters = plan.counters();
+    let mut asm = Asm::new();
+    let (done, drop) = (asm.label(), asm.label());
+    let mut compiler = Compiler { job, plan, asm, blocks: chain::Blocks::default(), done, drop, walk: None };
+    compiler.prologue()?;
+    compiler.chains()?;
+    Ok(Compiled { code: compiler.asm.finish()?, place: job.place, counters })
+}
+
+/// A program in the making.
+struct Compiler<'a> {
+    job: Job<'a>,
+    plan: plan::Plan,
+    asm: Asm,
+    blocks: chain::Blocks,
+    /// Where packets go on that are accepted.
+    done: Label,
+    /// Where packets go that are dropped.
+    drop: Label,
+    /// The function that walks over extension headers, if something needs it.
+    walk: Option<Label>,
+}
+
+impl Compiler<'_> {
+    fn check_size(&self) -> Result<(), NotOffloadable> {
+        if self.asm.len() > MOST {
+            return Err(NotOffloadable::all(format!("the program would have more than {MOST} instructions")));
+        }
+        Ok(())
+    }
+}
+
+/// A state, by itself: rules that share an object share its counter.
+type StateRef = Arc<penstock_program::State>;

@@ -1,0 +1,302 @@
+//! What chains need, found out before a line is written; what has no translation is refused here.
+
+use std::collections::HashMap;
+
+use penstock_program::expr::{MetaKey, PayloadBase};
+use penstock_program::image::{
+    ChainIndex, Image, LinkedData, LinkedValue, LinkedVerdict, Load, Op, RuleIndex, Stateful,
+};
+use penstock_program::interp::JUMP_STACK;
+use penstock_sets::Set;
+
+use super::counters::{Counters, MOST};
+use super::frame::{Base, Field, Slots};
+use super::{Entry, Job, NotOffloadable, StateRef};
+use crate::program::Place;
+
+/// What the chains of a job need.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) slots: Slots,
+    pub(super) transport: bool,
+    counters: Counters,
+}
+
+impl Plan {
+    pub(super) fn new(job: &Job<'_>) -> Result<Self, NotOffloadable> {
+        let mut survey = Survey { job, slots: Slots::default(), states: Vec::new(), depths: HashMap::new() };
+        let all = |reason: &str| NotOffloadable::all(reason);
+        let mut transport = false;
+        for entry in job.entries {
+            let inet = matches!(entry, Entry::Inet(_));
+            if inet {
+                transport = true;
+                survey.slots.add(Field::Protocol).map_err(all)?;
+                survey.slots.add(Field::L4Proto).map_err(all)?;
+            }
+            survey.chain(entry.chain(), inet)?;
+        }
+        let transport = transport || survey.slots.need_transport();
+        Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport })
+    }
+
+    /// The counters, nothing counted.
+    pub(super) fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    pub(super) fn counters_ref(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+struct Survey<'a> {
+    job: &'a Job<'a>,
+    slots: Slots,
+    states: Vec<StateRef>,
+    /// Calls beneath a chain; `None` while it is being looked at.
+    depths: HashMap<(ChainIndex, bool), Option<usize>>,
+}
+
+impl Survey<'_> {
+    /// Looks at a chain and all that it calls; how deep that goes.
+    fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
+        match self.depths.get(&(chain, inet)) {
+            Some(Some(depth)) => return Ok(*depth),
+            Some(None) => return Err(NotOffloadable::all("chains go to each other in a circle")),
+            None => {}
+        }
+        self.depths.insert((chain, inet), None);
+        let image: &Image = self.job.image;
+        let mut depth = 0;
+        let rules = image.chain(chain).map_or(0..0, |c| c.first..c.end);
+        for rule in rules.map(RuleIndex) {
+            let refuse = |reason: String| NotOffloadable::rule(image, rule, reason);
+            let mut written = 0_u16;
+            for op in ops(image, rule) {
+                let uses = op.uses();
+                if uses.reads & !written != 0 {
+                    return Err(refuse("a register is read that the rule has not written".into()));
+                }
+                written |= uses.writes;
+                self.op(op, inet).map_err(refuse)?;
+                for (target, call) in targets(op) {
+                    depth = depth.max(self.chain(target, inet)? + usize::from(call));
+                }
+            }
+        }
+        if depth > JUMP_STACK {
+            return Err(NotOffloadable::all("chains call each other too deep"));
+        }
+        self.depths.insert((chain, inet), Some(depth));
+        Ok(depth)
+    }
+
+    fn field(&mut self, base: PayloadBase, len: u8, offset: u16) -> Result<(), String> {
+        if offset > 1024 {
+            return Err("loads bytes too far behind a header".into());
+        }
+        if len == 0 {
+            return Err("loads no bytes".into());
+        }
+        let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
+        Ok(self.slots.add(Field::Bytes { base, offset, len })?)
+    }
+
+    fn state(&mut self, state: &StateRef) -> Result<(), String> {
+        if !matches!(**state, penstock_program::State::Counter(_)) {
+            return Err("a counter in a set that packets change".into());
+        }
+        if !self.states.iter().any(|s| std::sync::Arc::ptr_eq(s, state)) {
+            self.states.push(state.clone());
+        }
+        if self.states.len() > MOST {
+            return Err(format!("there are more than {MOST} counters"));
+        }
+        Ok(())
+    }
+
+    /// The error is the reason.
+    fn op(&mut self, op: &Op, inet: bool) -> Result<(), String> {
+        let no = |what: &str| Err(format!("`{what}` has no XDP code"));
+        match op {
+            Op::LoadLink { len, offset, .. } => self.field(PayloadBase::Link, *len, *offset),
+            Op::LoadNetwork { len, offset, .. } => self.field(PayloadBase::Network, *len, *offset),
+            Op::LoadTransport { len, offset, .. } => self.field(PayloadBase::Transport, *len, *offset),
+            Op::LoadInner { len, offset, .. } => self.field(PayloadBase::Inner, *len, *offset),
+            Op::Meta { key, .. } => self.meta(*key, inet),
+            Op::Counter(state) => self.state(state),
+            Op::Stateful(stateful) => match &**stateful {
+                Stateful::Counter(state) => self.state(state),
+                Stateful::Quota { .. } | Stateful::NamedQuota { .. } => no("quota"),
+                Stateful::Limit { .. } => no("limit"),
+                Stateful::Last(_) => no("last"),
+                Stateful::Connlimit { .. } => no("ct count"),
+                Stateful::Ct(_) => no("ct helper, timeout or expectation"),
+                Stateful::Synproxy(_) => no("synproxy"),
+                Stateful::SecMark(_) => no("secmark"),
+            },
+            Op::Lookup { set, load, .. } => self.lookup(set, *load),
+            Op::ObjectMap { set, .. } => self.objects(set),
+            Op::Verdict(LinkedVerdict::Queue { .. }) | Op::Queue(_) => no("queue"),
+            Op::Immediate { .. }
+            | Op::Verdict(_)
+            | Op::CmpWord { .. }
+            | Op::Cmp { .. }
+            | Op::Range { .. }
+            | Op::MaskXorWord { .. }
+            | Op::MaskXor { .. }
+            | Op::Lshift { .. }
+            | Op::Rshift { .. }
+            | Op::Byteorder { .. } => Ok(()),
+            Op::LookupDynamic { .. } => no("lookup in a set that packets change"),
+            Op::SetUpdate(_) => no("add, update or delete of a set's element"),
+            Op::InTunnel(_) => no("a header inside a tunnel"),
+            Op::PayloadSet { .. } => no("a change of the packet"),
+            Op::MetaSet { .. } => no("meta set"),
+            Op::Log(_) => no("log"),
+            Op::Exthdr { .. } => no("an option or extension header"),
+            Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } => no("a change of TCP options"),
+            Op::NumgenInc { .. } | Op::NumgenRandom { .. } => no("numgen"),
+            Op::Jhash { .. } => no("jhash"),
+            Op::Symhash { .. } => no("symhash"),
+            Op::Fib { .. } => no("fib"),
+            Op::Rt { .. } => no("rt"),
+            Op::Reject(_) => no("reject"),
+            Op::Dup { .. } => no("dup"),
+            Op::Fwd { .. } => no("fwd"),
+            Op::CtState { .. } | Op::Ct { .. } | Op::CtSet { .. } | Op::CtSetZone { .. } => no("ct"),
+            Op::Notrack => no("notrack"),
+            Op::Nat(_) => no("nat"),
+            Op::Synproxy(_) => no("synproxy"),
+            Op::Tproxy { .. } => no("tproxy"),
+            Op::Socket { .. } => no("socket"),
+            Op::Osf { .. } => no("osf"),
+            Op::Xfrm { .. } => no("ipsec"),
+            Op::Tunnel { .. } => no("tunnel"),
+        }
+    }
+
+    fn meta(&mut self, key: MetaKey, inet: bool) -> Result<(), String> {
+        let field = match key {
+            MetaKey::L4Proto => Field::L4Proto,
+            MetaKey::Protocol => Field::Protocol,
+            MetaKey::Len => Field::Length,
+            MetaKey::PktType => Field::PacketType,
+            MetaKey::NfProto if inet => Field::NfProto,
+            // In front of everything that sets them.
+            MetaKey::Mark if self.job.place == Place::Tcx => Field::Mark,
+            MetaKey::Priority if self.job.place == Place::Tcx => Field::Priority,
+            MetaKey::Mark
+            | MetaKey::Priority
+            | MetaKey::NfProto
+            | MetaKey::Iif
+            | MetaKey::Oif
+            | MetaKey::IifName
+            | MetaKey::OifName
+            | MetaKey::IifType
+            | MetaKey::OifType
+            | MetaKey::IifGroup
+            | MetaKey::OifGroup
+            | MetaKey::IifKind
+            | MetaKey::OifKind
+            | MetaKey::SkUid
+            | MetaKey::SkGid
+            | MetaKey::Cgroup
+            | MetaKey::RtClassid
+            | MetaKey::Prandom => return Ok(()),
+            MetaKey::NfTrace
+            | MetaKey::SecMark
+            | MetaKey::Cpu
+            | MetaKey::SecPath
+            | MetaKey::BriIifName
+            | MetaKey::BriOifName
+            | MetaKey::BriIifPvid
+            | MetaKey::BriIifVproto
+            | MetaKey::BriIifHwAddr
+            | MetaKey::BriBroute
+            | MetaKey::TimeNs
+            | MetaKey::TimeDay
+            | MetaKey::TimeHour
+            | MetaKey::Sdif
+            | MetaKey::SdifName => return Err(format!("`meta {key}` has no XDP code")),
+        };
+        Ok(self.slots.add(field)?)
+    }
+
+    fn lookup(&mut self, set: &Set<LinkedValue>, load: Load) -> Result<(), String> {
+        self.elements(set)?;
+        for element in set.iter_unordered() {
+            match (load, &element.value.data) {
+                (Load::Verdict, LinkedData::Verdict(LinkedVerdict::Queue { .. })) => {
+                    return Err("`queue` has no XDP code".into());
+                }
+                (Load::Nothing, _)
+                | (Load::Verdict, LinkedData::Verdict(_))
+                | (Load::Bytes { .. }, LinkedData::Value(_) | LinkedData::Long(_)) => {}
+                _ => return Err("a map holds something else than it says".into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn objects(&mut self, set: &Set<LinkedValue>) -> Result<(), String> {
+        self.elements(set)?;
+        for element in set.iter_unordered() {
+            match &element.value.data {
+                LinkedData::Object(Stateful::Counter(state)) => self.state(state)?,
+                _ => return Err("objects in maps have XDP code only if they are counters".into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What counts for all sets.
+    fn elements(&mut self, set: &Set<LinkedValue>) -> Result<(), String> {
+        for element in set.iter_unordered() {
+            if element.expires_at.is_some() {
+                return Err("elements of the set expire".into());
+            }
+            match &*element.value.statements {
+                [] => {}
+                [Stateful::Counter(state)] => self.state(state)?,
+                _ => return Err("elements of the set have statements other than one counter".into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Operations of a rule.
+pub(super) fn ops(image: &Image, rule: RuleIndex) -> &[Op] {
+    let Some(rule) = image.rules.get(rule.0 as usize) else { return &[] };
+    image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[])
+}
+
+/// Chains that an operation calls (`true`) or goes to.
+fn targets(op: &Op) -> Vec<(ChainIndex, bool)> {
+    let of = |verdict: &LinkedVerdict| match verdict {
+        LinkedVerdict::Jump(chain) => Some((*chain, true)),
+        LinkedVerdict::Goto(chain) => Some((*chain, false)),
+        LinkedVerdict::Drop
+        | LinkedVerdict::Accept
+        | LinkedVerdict::Continue
+        | LinkedVerdict::Break
+        | LinkedVerdict::Return
+        | LinkedVerdict::Queue { .. } => None,
+    };
+    let verdict = |data: &LinkedData| match data {
+        LinkedData::Verdict(verdict) => of(verdict),
+        _ => None,
+    };
+    match op {
+        Op::Verdict(v) => of(v).into_iter().collect(),
+        Op::Lookup { set, load: Load::Verdict, .. } => {
+            let mut all: Vec<_> = set.iter_unordered().filter_map(|e| verdict(&e.value.data)).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        }
+        _ => Vec::new(),
+    }
+}

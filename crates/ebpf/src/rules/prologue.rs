@@ -1,0 +1,425 @@
+//! Before the chains: headers and fields.
+
+use penstock_wire::{ethernet, protocol, vlan};
+
+use super::frame::*;
+use super::{Compiler, NotOffloadable};
+use crate::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
+use crate::program::Place;
+
+/// `struct xdp_md`.
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
+
+/// `struct __sk_buff`.
+const SKB_LEN: i16 = 0;
+const SKB_TYPE: i16 = 4;
+const SKB_MARK: i16 = 8;
+const SKB_PROTOCOL: i16 = 16;
+const SKB_PRIORITY: i16 = 32;
+
+/// Frames are not longer where bytes can be reached directly: the verifier wants to know.
+const FURTHEST: i32 = 0x3fff;
+
+/// Two bytes of a frame as they are loaded.
+const fn raw(number: u16) -> i32 {
+    u16::from_ne_bytes(number.to_be_bytes()) as i32
+}
+
+const ETH_LEN: i32 = ethernet::LEN as i32;
+const TAGGED_LEN: i32 = ETH_LEN + vlan::LEN as i32;
+const TYPE_AT: u16 = 12;
+
+impl Compiler<'_> {
+    /// Finds the fields. Packets that the path drops before it comes to its chains are passed on.
+    pub(super) fn prologue(&mut self) -> Result<(), NotOffloadable> {
+        self.asm.mov(CONTEXT, R1);
+        for at in (self.plan.slots.lowest()..FIELDS).step_by(8) {
+            self.asm.store(Width::D, R10, at, 0);
+        }
+        self.asm.mov(PRESENT, 0);
+        self.link();
+        self.headers(Base::Link, |asm| asm.mov(COUNTERS, 0));
+        self.length_behind_tag();
+        self.headers(Base::Network, |asm| asm.load(Width::D, COUNTERS, R10, NETWORK));
+        self.metadata();
+        if self.plan.transport {
+            self.transport();
+        }
+        self.make_unknown();
+        if let Some(map) = self.plan.counters_ref().map().cloned() {
+            self.asm.store(Width::W, R10, OPAQUE + 4, 0);
+            self.asm.mov(R2, R10);
+            self.asm.alu(Alu::Add, R2, i32::from(OPAQUE) + 4);
+            self.asm.map(R1, &map);
+            self.asm.call(Helper::MapLookup);
+            self.asm.jump_if(Cond::Eq, R0, 0, self.done);
+            self.asm.mov(COUNTERS, R0);
+        }
+        Ok(())
+    }
+
+    /// Makes `len` bytes at `at` behind the offset in [`COUNTERS`] readable from R2 at the offset that it gives.
+    fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
+        let asm = &mut self.asm;
+        match self.job.place {
+            Place::Xdp => {
+                asm.load(Width::W, R2, CONTEXT, DATA);
+                asm.load(Width::W, R3, CONTEXT, DATA_END);
+                asm.alu(Alu::Add, R2, COUNTERS);
+                asm.mov(R1, R2);
+                asm.alu(Alu::Add, R1, i32::from(at) + i32::from(len));
+                asm.jump_if(Cond::Gt, R1, R3, missing);
+                at as i16
+            }
+            Place::Tcx => {
+                asm.mov(R1, CONTEXT);
+                asm.mov(R2, COUNTERS);
+                asm.alu(Alu::Add, R2, i32::from(at));
+                asm.mov(R3, R10);
+                asm.alu(Alu::Add, R3, i32::from(SCRATCH));
+                asm.mov(R4, i32::from(len));
+                asm.call(Helper::SkbLoadBytes);
+                asm.jump_if(Cond::Ne, R0, 0, missing);
+                asm.mov(R2, R10);
+                asm.alu(Alu::Add, R2, i32::from(SCRATCH));
+                0
+            }
+        }
+    }
+
+    /// Ethertype and where the network header is.
+    fn link(&mut self) {
+        let known = self.asm.label();
+        match self.job.place {
+            Place::Xdp => {
+                self.asm.mov(R1, CONTEXT);
+                self.asm.call(Helper::XdpBuffLen);
+                self.asm.mov(LENGTH, R0);
+                let (tagged, untagged) = (self.asm.label(), self.asm.label());
+                self.asm.mov(COUNTERS, 0);
+                self.reach(0, ethernet::LEN as u8, self.done);
+                self.asm.load(Width::H, R4, R2, TYPE_AT as i16);
+                self.asm.mov(COUNTERS, ETH_LEN);
+                self.asm.jump_if(Cond::Eq, R4, raw(ethernet::VLAN), tagged);
+                self.asm.jump_if(Cond::Ne, R4, raw(ethernet::QINQ), untagged);
+                self.asm.bind(tagged);
+                // The tag's four bytes, the second half of which is the type, and two more (`skb_vlan_untag()`).
+                let at = self.reach(0, 6, self.done);
+                self.asm.load(Width::H, R4, R2, at + 2);
+                self.asm.mov(COUNTERS, TAGGED_LEN);
+                self.asm.bind(untagged);
+                self.asm.swap(R4, 16);
+                self.asm.jump_if(Cond::Ge, R4, i32::from(ethernet::MIN_TYPE), known);
+                let llc = self.asm.label();
+                self.reach(0, 2, llc);
+                self.asm.load(Width::H, R5, R2, 0);
+                self.asm.mov(R4, i32::from(ethernet::RAW_802_3));
+                self.asm.jump_if(Cond::Eq, R5, 0xffff, known);
+                self.asm.bind(llc);
+                self.asm.mov(R4, i32::from(ethernet::LLC_802_2));
+            }
+            Place::Tcx => {
+                self.asm.load(Width::W, LENGTH, CONTEXT, SKB_LEN);
+                self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
+                self.asm.swap(R4, 16);
+                self.asm.mov(COUNTERS, ETH_LEN);
+            }
+        }
+        self.asm.bind(known);
+        self.asm.store(Width::D, R10, ETHERTYPE, R4);
+        self.asm.store(Width::D, R10, NETWORK, COUNTERS);
+        self.asm.alu(Alu::Sub, LENGTH, COUNTERS);
+    }
+
+    /// Fields of a header, whose offset `at` puts into [`COUNTERS`].
+    fn headers(&mut self, base: Base, at: impl FnOnce(&mut crate::asm::Asm)) {
+        let fields = self.plan.slots.of(base);
+        if fields.is_empty() {
+            return;
+        }
+        at(&mut self.asm);
+        let cut = self.asm.label();
+        // Nearest end first: where one is not there, those behind it are not either.
+        for (offset, len, slot) in fields {
+            let from = self.reach(offset, len, cut);
+            self.copy(from, slot, len);
+        }
+        self.asm.bind(cut);
+    }
+
+    /// Bytes from R2 into the field's place.
+    fn copy(&mut self, from: i16, slot: Slot, len: u8) {
+        let (mut from, mut to, mut left) = (from, slot.at, len);
+        if len.div_ceil(4) % 2 == 1 {
+            let first = left.min(4);
+            self.number(from, first);
+            self.asm.store(Width::W, R10, to, R4);
+            (from, to, left) = (from + 4, to + 4, left - first);
+        }
+        while left > 0 {
+            let part = left.min(8);
+            self.number(from, part);
+            self.asm.store(Width::D, R10, to, R4);
+            (from, to, left) = (from + 8, to + 8, left - part);
+        }
+        self.present(slot);
+    }
+
+    /// R4 = up to eight bytes at R2, in memory order.
+    fn number(&mut self, from: i16, len: u8) {
+        let mut parts = [(0, 0, Width::B); 3];
+        let mut count = 0;
+        let mut at = 0;
+        for (size, width) in [(8, Width::D), (4, Width::W), (2, Width::H), (1, Width::B)] {
+            if at + size <= len {
+                if let Some(part) = parts.get_mut(count) {
+                    *part = (at, i32::from(at) * 8, width);
+                }
+                (count, at) = (count + 1, at + size);
+            }
+        }
+        for (n, (at, shift, width)) in parts.into_iter().take(count).enumerate() {
+            let reg = if n == 0 { R4 } else { R5 };
+            self.asm.load(width, reg, R2, from + i16::from(at));
+            if n > 0 {
+                self.asm.alu(Alu::Lsh, R5, shift);
+                self.asm.alu(Alu::Or, R4, R5);
+            }
+        }
+    }
+
+    fn present(&mut self, slot: Slot) {
+        match slot.bit {
+            None => {}
+            Some(bit @ 0..31) => self.asm.alu(Alu::Or, PRESENT, 1 << bit),
+            Some(bit) => {
+                self.asm.mov64(R1, 1 << bit);
+                self.asm.alu(Alu::Or, PRESENT, R1);
+            }
+        }
+    }
+
+    /// A tag in front of a frame with a length in the place of its type: rules see the type that it counts as, where the
+    /// frame has the length (`nft_payload_copy_vlan()`).
+    fn length_behind_tag(&mut self) {
+        let covers = |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
+        let fields: Vec<_> = self.plan.slots.of(Base::Link).into_iter().filter(covers).collect();
+        if fields.is_empty() || self.job.place == Place::Tcx {
+            return;
+        }
+        let usual = self.asm.label();
+        self.asm.load(Width::D, R4, R10, NETWORK);
+        self.asm.jump_if(Cond::Ne, R4, TAGGED_LEN, usual);
+        self.asm.load(Width::D, R4, R10, ETHERTYPE);
+        self.asm.jump_if(Cond::Ge, R4, i32::from(ethernet::MIN_TYPE), usual);
+        for (offset, len, slot) in fields {
+            for at in [16, 17] {
+                if (offset..offset + u16::from(len)).contains(&at) {
+                    let to = slot.at + (at - offset) as i16;
+                    // Both types are less than 256.
+                    if at == 16 {
+                        self.asm.store(Width::B, R10, to, 0);
+                    } else {
+                        self.asm.store(Width::B, R10, to, R4);
+                    }
+                }
+            }
+        }
+        self.asm.bind(usual);
+    }
+
+    fn metadata(&mut self) {
+        for slot in self.plan.slots.iter().collect::<Vec<_>>() {
+            match slot.field {
+                Field::Bytes { .. } | Field::L4Proto => continue,
+                Field::Protocol => {
+                    self.asm.load(Width::D, R4, R10, ETHERTYPE);
+                    self.asm.swap(R4, 16);
+                }
+                Field::Length => self.asm.mov(R4, LENGTH),
+                Field::PacketType => self.packet_type(),
+                Field::NfProto => {
+                    let v4 = self.asm.label();
+                    self.asm.load(Width::D, R5, R10, ETHERTYPE);
+                    self.asm.mov(R4, 2);
+                    self.asm.jump_if(Cond::Eq, R5, i32::from(ethernet::IPV4), v4);
+                    self.asm.mov(R4, 10);
+                    self.asm.bind(v4);
+                }
+                Field::Mark => self.asm.load(Width::W, R4, CONTEXT, SKB_MARK),
+                Field::Priority => self.asm.load(Width::W, R4, CONTEXT, SKB_PRIORITY),
+            }
+            self.asm.store(Width::W, R10, slot.at, R4);
+        }
+    }
+
+    /// R4 = how the frame is addressed (`eth_type_trans()`).
+    fn packet_type(&mut self) {
+        let known = self.asm.label();
+        if self.job.place == Place::Tcx {
+            self.asm.load(Width::W, R4, CONTEXT, SKB_TYPE);
+            return;
+        }
+        let [a, b, c, d, e, f] = self.job.device.mac.0;
+        let (other, group) = (self.asm.label(), self.asm.label());
+        self.asm.mov(COUNTERS, 0);
+        self.reach(0, 6, self.done);
+        self.asm.load(Width::W, R5, R2, 0);
+        self.asm.load(Width::H, R3, R2, 4);
+        self.asm.jump_if32(Cond::Ne, R5, i32::from_ne_bytes([a, b, c, d]), other);
+        self.asm.mov(R4, 0);
+        self.asm.jump_if32(Cond::Eq, R3, i32::from(u16::from_ne_bytes([e, f])), known);
+        self.asm.bind(other);
+        self.asm.load(Width::B, R1, R2, 0);
+        self.asm.mov(R4, 3);
+        self.asm.alu(Alu::And, R1, 1);
+        self.asm.jump_if(Cond::Eq, R1, 0, known);
+        self.asm.jump_if32(Cond::Ne, R5, -1, group);
+        self.asm.mov(R4, 1);
+        self.asm.jump_if32(Cond::Eq, R3, 0xffff, known);
+        self.asm.bind(group);
+        self.asm.mov(R4, 2);
+        self.asm.bind(known);
+    }
+
+    /// The transport header (`nft_set_pktinfo_ipv4_validate()`, `nft_set_pktinfo_ipv6_validate()`) and what is behind it.
+    fn transport(&mut self) {
+        let (end, found, six) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.load(Width::D, COUNTERS, R10, NETWORK);
+        self.asm.load(Width::D, R4, R10, ETHERTYPE);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), six);
+        self.asm.jump_if(Cond::Ne, R4, i32::from(ethernet::IPV4), end);
+        self.ipv4(end);
+        self.asm.jump(found);
+        self.asm.bind(six);
+        self.ipv6(end);
+        self.asm.bind(found);
+        if let Some(slot) = self.plan.slots.find(Field::L4Proto) {
+            self.asm.load(Width::D, R4, R10, PROTOCOL);
+            self.asm.store(Width::W, R10, slot.at, R4);
+            self.present(slot);
+        }
+        if self.job.place == Place::Xdp {
+            self.asm.jump_if(Cond::Gt, COUNTERS, FURTHEST, end);
+        }
+        self.headers(Base::AnyTransport, |_| {});
+        let whole = [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty());
+        if whole {
+            self.asm.load(Width::D, R4, R10, FRAGMENT);
+            self.asm.jump_if(Cond::Ne, R4, 0, end);
+            self.headers(Base::Transport, |_| {});
+            self.inner(end);
+        }
+        self.asm.bind(end);
+    }
+
+    fn ipv4(&mut self, end: Label) {
+        let at = self.reach(0, 20, end);
+        let asm = &mut self.asm;
+        asm.load(Width::B, R4, R2, at);
+        asm.mov(R5, R4);
+        asm.alu(Alu::Rsh, R5, 4);
+        asm.jump_if(Cond::Ne, R5, 4, end);
+        asm.alu(Alu::And, R4, 15);
+        asm.alu(Alu::Lsh, R4, 2);
+        asm.jump_if(Cond::Lt, R4, 20, end);
+        asm.load(Width::H, R5, R2, at + 2);
+        asm.swap(R5, 16);
+        asm.jump_if(Cond::Gt, R5, LENGTH, end);
+        asm.jump_if(Cond::Lt, R5, R4, end);
+        asm.load(Width::B, R0, R2, at + 9);
+        asm.store(Width::D, R10, PROTOCOL, R0);
+        asm.load(Width::H, R0, R2, at + 6);
+        asm.swap(R0, 16);
+        asm.alu(Alu::And, R0, 0x1fff);
+        asm.store(Width::D, R10, FRAGMENT, R0);
+        asm.alu(Alu::Add, COUNTERS, R4);
+    }
+
+    fn ipv6(&mut self, end: Label) {
+        let at = self.reach(0, 40, end);
+        let (plain, walk) = (self.asm.label(), self.asm.label());
+        let asm = &mut self.asm;
+        asm.load(Width::B, R4, R2, at);
+        asm.alu(Alu::Rsh, R4, 4);
+        asm.jump_if(Cond::Ne, R4, 6, end);
+        asm.load(Width::H, R5, R2, at + 4);
+        asm.swap(R5, 16);
+        asm.alu(Alu::Add, R5, 40);
+        asm.jump_if(Cond::Gt, R5, LENGTH, end);
+        asm.load(Width::B, R0, R2, at + 6);
+        asm.store(Width::D, R10, PROTOCOL, R0);
+        asm.store(Width::D, R10, FRAGMENT, 0);
+        asm.alu(Alu::Add, COUNTERS, 40);
+        use protocol::{AH, DEST_OPTIONS, HOP_BY_HOP, ROUTING};
+        for extension in [HOP_BY_HOP, ROUTING, protocol::FRAGMENT, AH, DEST_OPTIONS] {
+            asm.jump_if(Cond::Eq, R0, i32::from(extension), walk);
+        }
+        asm.jump(plain);
+        asm.bind(walk);
+        self.walk_extensions(end);
+        self.asm.bind(plain);
+    }
+
+    /// What the transport header carries (`__nft_payload_inner_offset()`).
+    fn inner(&mut self, end: Label) {
+        if self.plan.slots.of(Base::Inner).is_empty() {
+            return;
+        }
+        let (tcp, udp, gre, found) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.load(Width::D, R4, R10, PROTOCOL);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::IPIP), found);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::TCP), tcp);
+        self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::GRE), gre);
+        self.asm.jump(end);
+        self.asm.bind(udp);
+        self.asm.alu(Alu::Add, COUNTERS, 8);
+        self.asm.jump(found);
+        self.asm.bind(tcp);
+        let at = self.reach(0, 20, end);
+        self.asm.load(Width::B, R4, R2, at + 12);
+        self.asm.alu(Alu::Rsh, R4, 4);
+        self.asm.alu(Alu::Lsh, R4, 2);
+        self.asm.alu(Alu::Add, COUNTERS, R4);
+        self.asm.jump(found);
+        self.asm.bind(gre);
+        let at = self.reach(0, 4, end);
+        use penstock_wire::gre::{CHECKSUM, KEY, ROUTING, SEQUENCE, VERSION};
+        self.asm.load(Width::H, R4, R2, at);
+        self.asm.swap(R4, 16);
+        self.asm.jump_if(Cond::Set, R4, i32::from(ROUTING | VERSION), end);
+        self.asm.alu(Alu::Add, COUNTERS, 4);
+        for flag in [CHECKSUM, KEY, SEQUENCE] {
+            self.asm.mov(R5, R4);
+            self.asm.alu(Alu::And, R5, i32::from(flag));
+            self.asm.alu(Alu::Rsh, R5, flag.trailing_zeros() as i32 - 2);
+            self.asm.alu(Alu::Add, COUNTERS, R5);
+        }
+        self.asm.bind(found);
+        self.headers(Base::Inner, |_| {});
+    }
+
+    /// Lets the verifier forget which packets have which fields, so that it follows one state into the chains.
+    fn make_unknown(&mut self) {
+        let (low, high): (i16, i16) = (OPAQUE + 4, OPAQUE + 12);
+        self.asm.store(Width::W, R10, low, PRESENT);
+        self.asm.alu(Alu::Rsh, PRESENT, 32);
+        self.asm.store(Width::W, R10, high, PRESENT);
+        self.asm.load(Width::W, R1, R10, high);
+        self.asm.load(Width::W, PRESENT, R10, low);
+        self.asm.alu(Alu::Lsh, R1, 32);
+        self.asm.alu(Alu::Or, PRESENT, R1);
+    }
+
+    /// Goes to `absent` for packets without the field. R1 is lost.
+    pub(super) fn require(&mut self, slot: Slot, absent: Label) {
+        let Some(bit) = slot.bit else { return };
+        // A copy is tested, so that the verifier learns nothing about the original.
+        self.asm.mov(R1, PRESENT);
+        self.asm.alu(Alu::Rsh, R1, i32::from(bit));
+        self.asm.alu(Alu::And, R1, 1);
+        self.asm.jump_if(Cond::Eq, R1, 0, absent);
+    }
+}

@@ -1,0 +1,148 @@
+//! Random tables on random frames: XDP programs and the interpreter agree on verdicts and counters.
+
+mod made;
+
+use fastrand::Rng;
+use made::frames::{MAC, frame};
+use made::{BASES, Made, sets};
+use penstock_ebpf::rules::{Device, Entry, Job, compile};
+use penstock_ebpf::{Next, Place, xdp};
+use penstock_packet::Packet;
+use penstock_program::env::{Hook, Interface};
+use penstock_program::image::{ChainIndex, Image};
+use penstock_program::testing::Outside;
+use penstock_program::{Outcome, State, run};
+use std::sync::Arc;
+
+fn name(text: &str) -> [u8; 16] {
+    let mut out = [0; 16];
+    out[..text.len()].copy_from_slice(text.as_bytes());
+    out
+}
+
+fn device() -> Device {
+    let interface = Interface { name: name("lan"), kind: name("veth"), arphrd: 1, group: 3 };
+    Device { index: 1, mac: MAC, interface }
+}
+
+/// What the path does with a frame at ingress; whether it goes on.
+fn interpreted(image: &Image, entries: &[Entry], frame: &[u8]) -> bool {
+    let mut packet = Packet::new();
+    let mut outside = Outside::at(5, Hook::Ingress);
+    outside.interfaces.insert(1, device().interface);
+    if !packet.receive_ethernet(frame, MAC) {
+        return true;
+    }
+    packet.meta.iif = 1;
+    if packet.untag().is_err() {
+        return true;
+    }
+    packet.find_transport_checked();
+    for entry in entries {
+        let chain = match entry {
+            Entry::Netdev(chain) => chain,
+            Entry::Inet(chain) => {
+                outside.context.nfproto = match packet.meta.protocol {
+                    0x0800 => 2,
+                    0x86dd => 10,
+                    _ => continue,
+                };
+                if packet.transport().is_none() {
+                    return false;
+                }
+                chain
+            }
+        };
+        if matches!(entry, Entry::Netdev(_)) {
+            outside.context.nfproto = 5;
+        }
+        match run(image, *chain, &mut packet, &mut outside) {
+            Outcome::Accept => {}
+            Outcome::Policy if image.chain(*chain).unwrap().policy_accept != Some(false) => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn values(states: &[Arc<State>]) -> Vec<(u64, u64)> {
+    let read = |state: &Arc<State>| match &**state {
+        State::Counter(counter) => counter.read(),
+        _ => unreachable!("only counters are made"),
+    };
+    states.iter().map(read).collect()
+}
+
+/// Both run the same image, the kernel first; what it counted is noted and subtracted.
+fn check(rng: &mut Rng, frames: usize, context: &str) -> bool {
+    let made = Made::random(rng);
+    let (mut image, mut states) = made.0.link(5).unwrap();
+    states.extend(sets::states(&made.0));
+    for chain in image.chains.iter_mut().take(BASES) {
+        chain.policy_accept = Some(rng.u8(..4) > 0);
+    }
+    let entries: Vec<_> = (0..BASES as u32)
+        .map(|c| if rng.u8(..4) == 0 { Entry::Inet(ChainIndex(c)) } else { Entry::Netdev(ChainIndex(c)) })
+        .collect();
+    let device = device();
+    let job = Job { image: &image, entries: &entries, device: &device, place: Place::Xdp, next: &Next::Pass };
+    let compiled = match compile(job) {
+        Ok(compiled) => compiled,
+        Err(refused) => {
+            println!("{context}: {refused}");
+            return false;
+        }
+    };
+    let (program, mut counters) = match compiled.load("test") {
+        Ok(loaded) => loaded,
+        Err(e) => panic!("{context}: {e}\n{made}\n{}", &e.log[e.log.len().saturating_sub(4000)..]),
+    };
+    for n in 0..frames {
+        let frame = frame(rng);
+        let before = values(&states);
+        let ran = program.run(&frame, 0, 1).unwrap();
+        counters.collect().unwrap();
+        let counted: Vec<_> =
+            values(&states).iter().zip(&before).map(|(a, b)| (a.0 - b.0, a.1 - b.1)).collect();
+        let before = values(&states);
+        let accepted = interpreted(&image, &entries, &frame);
+        let wanted: Vec<_> =
+            values(&states).iter().zip(&before).map(|(a, b)| (a.0 - b.0, a.1 - b.1)).collect();
+        let told = || format!("{context} frame {n} {entries:?}\n{made}\n{frame:02x?}");
+        assert_eq!(ran.verdict, if accepted { xdp::PASS } else { xdp::DROP }, "{}", told());
+        assert_eq!(ran.frame, frame, "{}", told());
+        assert_eq!(counted, wanted, "{}", told());
+    }
+    true
+}
+
+/// Whether programs can be loaded here; says so if not.
+fn may_load() -> bool {
+    let mut asm = penstock_ebpf::asm::Asm::new();
+    asm.exit_with(xdp::PASS);
+    match penstock_ebpf::Program::load(Place::Xdp, "probe", &asm.finish().unwrap()) {
+        Ok(_) => true,
+        Err(e) if e.is_permission() => {
+            println!("skipped: loading BPF programs is not permitted here ({e})");
+            false
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn xdp_programs_do_what_the_interpreter_does() {
+    if !may_load() {
+        return;
+    }
+    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(fastrand::u64(..));
+    println!("seed {seed}");
+    let rounds = std::env::var("PENSTOCK_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
+    let mut rng = Rng::with_seed(seed);
+    let mut offloaded = 0;
+    for round in 0..rounds {
+        offloaded += usize::from(check(&mut rng, 60, &format!("seed {seed} round {round}")));
+    }
+    println!("{offloaded} of {rounds} offloaded");
+    assert!(offloaded * 2 > rounds, "seed {seed}");
+}
