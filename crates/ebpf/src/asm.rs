@@ -430,6 +430,7 @@ fn places(insns: &[Insn], targets: &[Option<usize>]) -> Vec<Option<usize>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use Reg::{R0, R1, R10};

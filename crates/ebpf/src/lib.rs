@@ -1,4 +1,43 @@
-//! Engine for VM programs that XDP can take.
+//! BPF programs for the kernel, made without a compiler: what of the packet path XDP can take.
+//!
+//! ```text
+//! device -> XDP: chains ([`rules`]) -> AF_XDP socket or kernel
+//! ```
+//!
+//! | module | it is |
+//! | --- | --- |
+//! | [`asm`] | instructions, labels |
+//! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
+//! | `sys` | bpf(2) itself, and all `unsafe` |
+//! | [`rules`] | stateless chains at ingress, from their linked programs |
+//! | `next` | what follows a program |
+//!
+//! It knows no text of rulesets and no sockets. What rules mean is said by the interpreter (`penstock_program::interp`); tests
+//! run random programs there and in the kernel (`BPF_PROG_TEST_RUN`) and compare verdicts and counters.
+//!
+//! Loading takes `CAP_BPF` and `CAP_NET_ADMIN`. Programs need Linux 6.1 (for tcx 6.6).
+//!
+//! ```no_run
+//! use penstock_ebpf::rules::{Device, Entry, Job, compile};
+//! use penstock_ebpf::{Mode, Next, Place};
+//! use penstock_program::image::ChainIndex;
+//! # fn device() -> Device { unimplemented!() }
+//! # let image = penstock_program::Image::default();
+//!
+//! // A linked generation, the base chains of the device's ingress hook in order, the device.
+//! let entries = [Entry::Netdev(ChainIndex(0))];
+//! let job = Job { image: &image, entries: &entries, device: &device(), place: Place::Xdp, next: &Next::Pass };
+//! match compile(job) {
+//!     Ok(compiled) => {
+//!         let (program, mut counters) = compiled.load("ingress_wan")?;
+//!         let _link = program.attach(3, Mode::Any)?;
+//!         // From time to time, and before a rule's counter is read:
+//!         counters.collect()?;
+//!     }
+//!     Err(refused) => eprintln!("{refused}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![warn(clippy::indexing_slicing)]
 
 pub mod asm;
