@@ -11,7 +11,9 @@ use std::sync::Arc;
 use crate::bridge::Bridge;
 use crate::bridge_lines;
 use crate::config::{Config, Mode};
-use crate::lines::{self, Words, lines};
+use crate::lines::{self, Words, lines, unknown};
+use crate::tunnel::{PPPOE_OVERHEAD, Tunnel, TunnelKind};
+use crate::tunnel_lines::{pppoe_words, tunnel_line, tunnel_words};
 use crate::{
     Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
     Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
@@ -50,10 +52,6 @@ impl Network {
 
 type Done = Result<(), String>;
 
-fn unknown(word: &str) -> String {
-    format!("unknown word \"{word}\"")
-}
-
 /// Takes any unambiguous beginning, as `ip` does: the first of `names` that starts with `word`.
 fn abbreviated<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     names.iter().find(|n| !word.is_empty() && n.starts_with(word)).copied()
@@ -75,9 +73,8 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
             break;
         }
     }
-    let objects = ["address", "route", "rule", "neighbor", "neighbour", "link"];
-    let later =
-        ["tunnel", "tunl", "xfrm", "maddress", "mroute", "tuntap", "nexthop", "netns", "vrf", "l2tp", "sr"];
+    let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "tunnel"];
+    let later = ["xfrm", "maddress", "mroute", "tuntap", "nexthop", "netns", "vrf", "l2tp", "sr"];
     let word = words.next().unwrap_or("");
     let object = match abbreviated(word, &objects) {
         Some(o) => o,
@@ -88,6 +85,7 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         "link" => &["add", "set"],
         "address" => &["add", "change", "replace"],
         "rule" => &["add", "delete"],
+        "tunnel" => &["add"],
         _ => &["add", "change", "replace", "append", "prepend"],
     };
     let other = [
@@ -113,6 +111,10 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         "address" => address(config, &mut words, mode),
         "route" => route(config, &mut words, mode, six),
         "rule" => rule(config, &mut words, verb == "delete", six),
+        "tunnel" => {
+            let (name, tunnel) = tunnel_line(config, &mut words, six)?;
+            add_tunnel(config, &LinkWords { name: Some(name), ..LinkWords::default() }, tunnel).map(|_| ())
+        }
         _ => neighbour(config, &mut words, mode),
     }
 }
@@ -209,6 +211,39 @@ impl LinkWords {
     }
 }
 
+impl LinkWords {
+    /// A link with this name as the words say, of a kind that is yet to be filled in.
+    fn link(&self, name: &str) -> Link {
+        Link {
+            index: self.index.unwrap_or(0),
+            name: name.into(),
+            kind: LinkKind::Loopback,
+            port: None,
+            mac: self.mac.unwrap_or_default(),
+            mac_inherited: false,
+            broadcast: self.broadcast.unwrap_or(Mac::BROADCAST),
+            mtu: self.mtu.unwrap_or(1500),
+            up: false,
+            arp: self.arp.unwrap_or(true),
+            promiscuous: self.promiscuous.unwrap_or(false),
+            multicast: self.multicast.unwrap_or(true),
+            group: self.group.unwrap_or(0),
+            addrgenmode: self.generate.unwrap_or(true),
+            alias: None,
+            addresses4: Vec::new(),
+            addresses6: Vec::new(),
+        }
+    }
+
+    /// For links without link addresses.
+    fn refuse_ethernet(&self) -> Done {
+        if self.mac.is_some() || self.broadcast.is_some() {
+            return Err("Operation not supported: the device has no link address".into());
+        }
+        Ok(())
+    }
+}
+
 fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
     let mut l = LinkWords::default();
     if !l.read(w, true)? {
@@ -220,25 +255,7 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
     if l.netns {
         return Err("\"netns\" is only possible for the far end of a wire".into());
     }
-    let mut link = Link {
-        index: l.index.unwrap_or(0),
-        name: name.into(),
-        kind: LinkKind::Loopback,
-        port: None,
-        mac: l.mac.unwrap_or_default(),
-        mac_inherited: false,
-        broadcast: l.broadcast.unwrap_or(Mac::BROADCAST),
-        mtu: l.mtu.unwrap_or(1500),
-        up: false,
-        arp: l.arp.unwrap_or(true),
-        promiscuous: l.promiscuous.unwrap_or(false),
-        multicast: l.multicast.unwrap_or(true),
-        group: l.group.unwrap_or(0),
-        addrgenmode: l.generate.unwrap_or(true),
-        alias: None,
-        addresses4: Vec::new(),
-        addresses6: Vec::new(),
-    };
+    let mut link = l.link(&name);
     if l.mac.is_some_and(|m| m.is_group() || m == Mac::default()) {
         return Err("Cannot assign requested address".into());
     }
@@ -296,7 +313,18 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
             link.mac_inherited = l.mac.is_none();
             link.kind = LinkKind::Bridge(bridge);
         }
-        "ipip" | "sit" | "ip6tnl" | "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm"
+        "ipip" => return tunnel_add(config, w, &l, TunnelKind::Ipip),
+        "sit" => return tunnel_add(config, w, &l, TunnelKind::Sit),
+        "ip6tnl" => return tunnel_add(config, w, &l, TunnelKind::Ip6tnl),
+        "pppoe" => {
+            l.refuse_ethernet()?;
+            let pppoe = pppoe_words(config, w, l.lower.as_deref())?;
+            let lower = config.check_pppoe(&pppoe)?;
+            link.mtu = l.mtu.unwrap_or_else(|| lower.saturating_sub(PPPOE_OVERHEAD as u32).max(68));
+            link.arp = false;
+            link.kind = LinkKind::Pppoe(pppoe);
+        }
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm"
         | "vxlan" | "geneve" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf"
         | "macsec" | "wireguard" | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib" | "netkit"
         | "gtp" | "rmnet" | "lowpan" | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt" | "ppp" => {
@@ -305,6 +333,11 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
         other => return Err(format!("unknown link type \"{other}\"")),
     }
     let index = config.add_link(link)?;
+    finish_link(config, &l, index)
+}
+
+/// What is done with a link once it is there.
+fn finish_link(config: &mut Config, l: &LinkWords, index: u32) -> Done {
     if let Some(Some(master)) = &l.master {
         let master = config.link(master)?.index;
         config.attach(index, master)?;
@@ -313,6 +346,32 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
         config.set_up(index)?;
     }
     Ok(())
+}
+
+fn tunnel_add(config: &mut Config, w: &mut Words<'_>, l: &LinkWords, kind: TunnelKind) -> Done {
+    l.refuse_ethernet()?;
+    if l.lower.is_some() {
+        let kind = kind.name();
+        return Err(format!("\"link\" makes no sense with \"type {kind}\": say \"dev DEVICE\" behind it"));
+    }
+    let mut tunnel = Tunnel::new(kind);
+    tunnel_words(config, w, &mut tunnel)?;
+    let index = add_tunnel(config, l, tunnel)?;
+    finish_link(config, l, index)
+}
+
+fn add_tunnel(config: &mut Config, l: &LinkWords, tunnel: Tunnel) -> Result<u32, String> {
+    let mtu = config.check_tunnel(&tunnel)?;
+    let range = tunnel.mtu_range();
+    if l.mtu.is_some_and(|mtu| !range.contains(&mtu)) {
+        return Err("mtu less than device minimum or greater than device maximum".into());
+    }
+    let mut link = l.link(l.name.as_deref().unwrap_or_default());
+    link.mtu = l.mtu.unwrap_or(mtu);
+    link.arp = false;
+    link.multicast = l.multicast.unwrap_or(false);
+    link.kind = LinkKind::Tunnel(tunnel);
+    config.add_link(link)
 }
 
 fn vlan_words(w: &mut Words<'_>, vlan: &mut Vlan) -> Done {
@@ -370,6 +429,12 @@ fn link_set(config: &mut Config, w: &mut Words<'_>) -> Done {
         return Ok(());
     }
     let index = config.link(name)?.index;
+    if config.by_index(index).is_some_and(|link| !link.has_link_header()) {
+        l.refuse_ethernet()?;
+        if l.arp == Some(true) {
+            return Err("\"arp on\" is not supported: the device has no link addresses".into());
+        }
+    }
     if typed {
         w.next();
         link_type(config, w, index)?;

@@ -12,7 +12,11 @@ impl Config {
     pub(crate) fn bridge_mut(&mut self, index: u32) -> Option<&mut Bridge> {
         match &mut self.link_mut(index)?.kind {
             LinkKind::Bridge(bridge) => Some(bridge),
-            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) => None,
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Vlan(_)
+            | LinkKind::Tunnel(_)
+            | LinkKind::Pppoe(_) => None,
         }
     }
 
@@ -48,6 +52,9 @@ impl Config {
         let Some(link) = self.by_index(index) else { return Ok(()) };
         if link.is_loopback() {
             return Err("Invalid argument: the loopback device cannot be a port".into());
+        }
+        if !link.has_link_header() {
+            return Err("Invalid argument: the device is not Ethernet".into());
         }
         if link.bridge().is_some() {
             return Err("Can not enslave a bridge to a bridge".into());

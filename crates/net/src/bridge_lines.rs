@@ -3,13 +3,9 @@
 use crate::bridge::{Bridge, BridgePort, CENTISECOND, FdbEntry, GROUP_FORWARD_RESTRICTED};
 use crate::bridge_config::Range;
 use crate::config::Config;
-use crate::lines::{self, Words};
+use crate::lines::{self, Words, unknown};
 
 type Done = Result<(), String>;
-
-fn unknown(word: &str) -> String {
-    format!("unknown word \"{word}\"")
-}
 
 /// A word that may only have the value that things have here anyway.
 fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {

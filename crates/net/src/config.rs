@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::bridge::FdbEntry;
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
+use crate::tunnel::{Pppoe, Tunnel};
 use crate::{
     Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
     Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
@@ -176,7 +177,7 @@ impl Config {
 
     pub(crate) fn check_vlan(&self, vlan: &Vlan, mtu: u32) -> Result<(), String> {
         let lower = self.by_index(vlan.lower).ok_or("Cannot find the device below")?;
-        if lower.is_loopback() {
+        if lower.is_loopback() || !lower.has_link_header() {
             return Err("VLANs are not possible on this device".into());
         }
         if mtu > lower.mtu {
@@ -187,6 +188,40 @@ impl Config {
             return Err("VLAN device already exists.".into());
         }
         Ok(())
+    }
+
+    /// Whether a tunnel can be added (`ip_tunnel_newlink()`, `ip6_tnl_newlink()`), and the MTU that it gets: of the device
+    /// that outer packets would go by now.
+    pub(crate) fn check_tunnel(&self, tunnel: &Tunnel) -> Result<u32, String> {
+        let (_, remote) = tunnel.addresses();
+        // Without any of the three it is the device that is there from the beginning (tunl0, sit0, ip6tnl0).
+        let fallback = tunnel.local.is_unspecified() && tunnel.remote.is_unspecified() && tunnel.link == 0;
+        let same = |t: &Tunnel| {
+            (t.kind, t.local, t.remote, t.link) == (tunnel.kind, tunnel.local, tunnel.remote, tunnel.link)
+        };
+        if fallback || self.links.iter().filter_map(Link::tunnel).any(same) {
+            return Err(EXISTS.into());
+        }
+        let six = tunnel.kind.outer6();
+        let routes = if six { &self.routes6 } else { &self.routes4 };
+        let tables = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
+        let found = (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, six)).flatten();
+        let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
+        let lower = self.by_index(by).map_or(1500, |l| l.mtu);
+        Ok(tunnel.mtu_over(lower))
+    }
+
+    /// Whether a session can be added, and the MTU of the device below.
+    pub(crate) fn check_pppoe(&self, pppoe: &Pppoe) -> Result<u32, String> {
+        let lower = self.by_index(pppoe.lower).ok_or("Cannot find the device below")?;
+        if lower.is_loopback() || !lower.has_link_header() {
+            return Err("PPPoE is not possible on this device".into());
+        }
+        let same = |l: &Link| matches!(&l.kind, LinkKind::Pppoe(other) if other == pppoe);
+        if self.links.iter().any(same) {
+            return Err(EXISTS.into());
+        }
+        Ok(lower.mtu)
     }
 
     pub(crate) fn uppers(&self, index: u32) -> Vec<u32> {
@@ -214,7 +249,8 @@ impl Config {
     }
 
     pub(crate) fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), String> {
-        if !(68..=65536).contains(&mtu) {
+        let range = self.by_index(index).and_then(Link::tunnel).map_or(68..=65536, Tunnel::mtu_range);
+        if !range.contains(&mtu) {
             return Err("mtu less than device minimum or greater than device maximum".into());
         }
         if let Some(v) = self.by_index(index).and_then(Link::vlan) {
@@ -308,15 +344,16 @@ impl Config {
     /// yet. Does nothing where it has begun.
     pub(crate) fn start6(&mut self, index: u32) -> Option<Address6> {
         let link = self.by_index(index)?;
-        let (generate, m) = (link.addrgenmode, link.mac.0);
+        let generate = link.addrgenmode;
+        // Devices of other kinds get neither (addrconf_dev_config()).
+        let id = link.interface_identifier()?;
         let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
         group.metric = 256;
         if self.routes6.iter().any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops) {
             return None;
         }
         self.routes6.push(group);
-        let id = [m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]];
-        let address = generated6(0xfe80 << 112 | u128::from(u64::from_be_bytes(id)), 64);
+        let address = generated6(0xfe80 << 112 | u128::from(id), 64);
         let link = self.link_mut(index).filter(|_| generate)?;
         if link.addresses6.iter().any(|a| a.local == address.local) {
             return None;

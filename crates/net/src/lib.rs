@@ -32,6 +32,8 @@ mod network;
 mod route;
 mod rule;
 mod source;
+mod tunnel;
+mod tunnel_lines;
 
 pub use batch::Error;
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
@@ -40,6 +42,7 @@ pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_wire::ethernet::Mac;
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};
+pub use tunnel::{PPPOE_OVERHEAD, Pppoe, Tunnel, TunnelKind};
 
 /// Index of the loopback link, as in every namespace.
 pub const LOOPBACK: u32 = 1;

@@ -4,6 +4,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use penstock_wire::ethernet::Mac;
 
+/// What is said about a word that means nothing.
+pub(crate) fn unknown(word: &str) -> String {
+    format!("unknown word \"{word}\"")
+}
+
 /// Logical lines with the number (from 1) of the first physical line of each; comments and blank lines are left out.
 pub(crate) fn lines(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut all = Vec::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use penstock_wire::ethernet::Mac;
 
 use crate::bridge::{Bridge, BridgePort};
+use crate::tunnel::{Pppoe, Tunnel, TunnelKind};
 
 /// Scope of an address or route (`RT_SCOPE_*`); greater is narrower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +40,10 @@ pub enum LinkKind {
     Vlan(Vlan),
     /// A bridge.
     Bridge(Bridge),
+    /// IP in IP.
+    Tunnel(Tunnel),
+    /// A PPPoE session.
+    Pppoe(Pppoe),
 }
 
 /// A VLAN device.
@@ -148,7 +153,33 @@ impl Link {
     pub fn vlan(&self) -> Option<&Vlan> {
         match &self.kind {
             LinkKind::Vlan(v) => Some(v),
-            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Bridge(_) => None,
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Bridge(_)
+            | LinkKind::Tunnel(_)
+            | LinkKind::Pppoe(_) => None,
+        }
+    }
+
+    /// The tunnel it is, if it is one.
+    #[inline]
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        match &self.kind {
+            LinkKind::Tunnel(t) => Some(t),
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Vlan(_)
+            | LinkKind::Bridge(_)
+            | LinkKind::Pppoe(_) => None,
+        }
+    }
+
+    /// Whether its frames have an Ethernet header. The others' are bare packets, which need no neighbours.
+    #[inline]
+    pub fn has_link_header(&self) -> bool {
+        match self.kind {
+            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => true,
+            LinkKind::Tunnel(_) | LinkKind::Pppoe(_) => false,
         }
     }
 
@@ -157,7 +188,11 @@ impl Link {
     pub fn bridge(&self) -> Option<&Bridge> {
         match &self.kind {
             LinkKind::Bridge(b) => Some(b),
-            LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) => None,
+            LinkKind::Loopback
+            | LinkKind::Wire { .. }
+            | LinkKind::Vlan(_)
+            | LinkKind::Tunnel(_)
+            | LinkKind::Pppoe(_) => None,
         }
     }
 
@@ -168,12 +203,41 @@ impl Link {
             LinkKind::Wire { kind, .. } => kind,
             LinkKind::Vlan(_) => "vlan",
             LinkKind::Bridge(_) => "bridge",
+            LinkKind::Tunnel(t) => t.kind.name(),
+            LinkKind::Pppoe(_) => "ppp",
         }
     }
 
-    /// `ARPHRD_*`: 772 for loopback, 1 (Ethernet) for the others.
+    /// `ARPHRD_*`: 772 for loopback, 1 for Ethernet, 512 for PPP, and what tunnels have.
     pub fn hardware_type(&self) -> u16 {
-        if self.is_loopback() { 772 } else { 1 }
+        match &self.kind {
+            LinkKind::Loopback => 772,
+            LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => 1,
+            LinkKind::Tunnel(t) => t.kind.hardware_type(),
+            LinkKind::Pppoe(_) => 512,
+        }
+    }
+
+    /// The interface identifier of the link-local address that the kernel makes (`ipv6_generate_eui64()`,
+    /// `sit_add_v4_addrs()`); none where it makes no address.
+    pub(crate) fn interface_identifier(&self) -> Option<u64> {
+        let m = self.mac.0;
+        match &self.kind {
+            LinkKind::Loopback | LinkKind::Pppoe(_) => None,
+            LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {
+                Some(u64::from_be_bytes([m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
+            }
+            LinkKind::Tunnel(t) => match t.kind {
+                TunnelKind::Ipip => None,
+                TunnelKind::Sit => {
+                    let (local, remote) = t.addresses();
+                    (local != 0 && remote != 0).then_some(local as u64)
+                }
+                TunnelKind::Ip6tnl => {
+                    Some(u64::from_be_bytes([m[0] & !2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
+                }
+            },
+        }
     }
 
     /// Whether the link is a member of the IPv6 group: the ones the kernel joins on a forwarding router

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::lpm::{Key, Lpm};
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::{Action, Rule};
+use crate::tunnel::{TunnelKind, Tunnels};
 use crate::{
     BridgePort, FdbEntry, LOOPBACK, Link, Mac, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL,
     TABLE_MAIN,
@@ -126,6 +127,7 @@ pub struct Network {
     by_index: Vec<Option<u32>>,
     vlans: HashMap<(u32, u16, u16), u32, Quick>,
     lowers: Vec<bool>,
+    tunnels: Tunnels,
     /// Some link is a bridge.
     bridges: bool,
     fdb: Vec<FdbEntry>,
@@ -252,6 +254,7 @@ impl Network {
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
+            tunnels: Tunnels::new(&links),
             links,
             by_index,
             own4,
@@ -304,6 +307,24 @@ impl Network {
     /// were added.
     pub fn fdb(&self) -> &[FdbEntry] {
         &self.fdb
+    }
+
+    /// Whether there are tunnels over IPv4; over IPv6.
+    #[inline]
+    pub fn has_tunnels(&self, six: bool) -> bool {
+        if six { self.tunnels.over6() } else { self.tunnels.over4() }
+    }
+
+    /// The tunnel for a packet between these addresses (numbers of the outer family) that came in by a link.
+    #[inline]
+    pub fn tunnel(&self, kind: TunnelKind, remote: u128, local: u128, link: u32) -> Option<&Link> {
+        self.link(self.tunnels.find(kind, remote, local, link)?)
+    }
+
+    /// The device of the PPPoE session that a frame from `peer` on a link belongs to.
+    #[inline]
+    pub fn pppoe(&self, lower: u32, session: u16, peer: Mac) -> Option<u32> {
+        self.tunnels.session(lower, session, peer)
     }
 
     /// Whether VLAN devices sit on the link.

@@ -234,6 +234,18 @@ impl Packet {
         }
     }
 
+    /// Takes an outer header of `n` bytes away: what follows it is the network header then. The outer header becomes the link
+    /// header if `keep` is set (`skb->mac_header` of `sit` devices); otherwise there is none. Moves at most to the end.
+    #[inline]
+    pub fn decapsulate(&mut self, n: usize, keep: bool) {
+        let outer = self.network;
+        self.network = (outer + n).min(self.end);
+        self.link = if keep { outer } else { self.network };
+        self.data = self.network;
+        self.has_link = keep;
+        self.has_transport = false;
+    }
+
     /// Cuts the packet to `len` bytes after the network header; longer than it is changes nothing.
     pub fn trim_network(&mut self, len: usize) {
         self.end = self.end.min(self.network + len);
@@ -375,6 +387,22 @@ mod tests {
             used.clone_from(&p);
             assert_eq!((used.frame(), used.link(), used.network()), (p.frame(), p.link(), p.network()));
             assert_eq!((used.len(), used.meta.mark, used.has_link()), (p.len(), 5, p.has_link()));
+        }
+    }
+
+    #[test]
+    fn outer_headers_come_and_go() {
+        for len in [3, 20, HEADROOM + 50] {
+            let mut p = Packet::new();
+            p.load(b"link header...inner", 14);
+            p.push_network(len);
+            p.network_mut()[..len].fill(7);
+            assert_eq!((p.network().len(), p.link(), p.has_link()), (len + 5, &[][..], false));
+            assert_eq!((&p.network()[..len], &p.network()[len..], p.len()), (&*vec![7; len], &b"inner"[..], len + 5));
+            p.decapsulate(len, true);
+            assert_eq!((p.network(), p.link().len(), p.has_link()), (&b"inner"[..], len, true));
+            p.decapsulate(2, false);
+            assert_eq!((p.network(), p.link(), p.len()), (&b"ner"[..], &[][..], 3));
         }
     }
 
