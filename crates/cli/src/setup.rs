@@ -244,6 +244,9 @@ impl Way {
     /// Of frames from a source, in a network that was read from `file`.
     pub fn of(source: &Source, net: &Network, file: &Path) -> Result<Way, String> {
         let device = |name: &str| match net.link_by_name(name) {
+            Some(link) if !link.has_link_header() => Err(format!(
+                "Error: `{name}` has no frames of its own: what it receives comes in by the device below"
+            )),
             Some(link) => Ok(link.index),
             None => Err(format!("Error: {} has no device `{name}`", file.display())),
         };

@@ -324,10 +324,10 @@ fn link_add(config: &mut Config, w: &mut Words<'_>) -> Done {
             link.arp = false;
             link.kind = LinkKind::Pppoe(pppoe);
         }
-        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm"
-        | "vxlan" | "geneve" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf"
-        | "macsec" | "wireguard" | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib" | "netkit"
-        | "gtp" | "rmnet" | "lowpan" | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt" | "ppp" => {
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "vti" | "vti6" | "xfrm" | "vxlan" | "geneve"
+        | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "bond" | "team" | "vrf" | "macsec" | "wireguard"
+        | "tun" | "can" | "bareudp" | "batadv" | "hsr" | "ipoib" | "netkit" | "gtp" | "rmnet" | "lowpan"
+        | "erspan" | "ip6erspan" | "vxcan" | "dsa" | "amt" | "ppp" => {
             return Err(format!("link type \"{kind_name}\" is not supported yet"));
         }
         other => return Err(format!("unknown link type \"{other}\"")),

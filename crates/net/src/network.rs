@@ -321,6 +321,12 @@ impl Network {
         self.link(self.tunnels.find(kind, remote, local, link)?)
     }
 
+    /// Whether there are PPPoE sessions.
+    #[inline]
+    pub fn has_sessions(&self) -> bool {
+        self.tunnels.has_sessions()
+    }
+
     /// The device of the PPPoE session that a frame from `peer` on a link belongs to.
     #[inline]
     pub fn pppoe(&self, lower: u32, session: u16, peer: Mac) -> Option<u32> {

@@ -222,6 +222,10 @@ impl Tunnels {
         self.over6
     }
 
+    pub(crate) fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty()
+    }
+
     pub(crate) fn session(&self, lower: u32, session: u16, peer: Mac) -> Option<u32> {
         self.sessions.get(&(lower, session, packed(peer))).copied()
     }
@@ -241,12 +245,7 @@ impl Tunnels {
         }
     }
 
-    fn preferred(
-        exact: &[Candidate],
-        second: &[Candidate],
-        third: &[Candidate],
-        link: u32,
-    ) -> Option<u32> {
+    fn preferred(exact: &[Candidate], second: &[Candidate], third: &[Candidate], link: u32) -> Option<u32> {
         let bound = [exact, second, third].into_iter().flatten().find(|c| c.link == link);
         let any = || exact.last().or_else(|| second.first()).or_else(|| third.first());
         bound.or_else(any).map(|c| c.index)

@@ -71,12 +71,7 @@ pub(crate) fn tunnel_words(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunn
 }
 
 /// Words of all tunnels; `false` if it is another.
-fn common_word(
-    config: &Config,
-    w: &mut Words<'_>,
-    tunnel: &mut Tunnel,
-    word: &str,
-) -> Result<bool, String> {
+fn common_word(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Result<bool, String> {
     let six = tunnel.kind.outer6();
     match word {
         "remote" => tunnel.remote = end(w, six)?,
@@ -156,11 +151,7 @@ fn word6(w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Done {
 
 /// What follows `type pppoe`: `dev DEVICE session ID peer ADDRESS`. There is no such type in ip-link(8), which leaves sessions
 /// to pppd.
-pub(crate) fn pppoe_words(
-    config: &Config,
-    w: &mut Words<'_>,
-    lower: Option<&str>,
-) -> Result<Pppoe, String> {
+pub(crate) fn pppoe_words(config: &Config, w: &mut Words<'_>, lower: Option<&str>) -> Result<Pppoe, String> {
     let (mut dev, mut session, mut peer) = (lower, None, None);
     while let Some(word) = w.next() {
         match word {

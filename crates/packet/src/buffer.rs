@@ -212,6 +212,13 @@ impl Packet {
         (self.has_link, self.has_transport) = (false, false);
     }
 
+    /// The same with these bytes.
+    #[inline]
+    pub fn push_header(&mut self, header: &[u8]) {
+        self.push_network(header.len());
+        self.buffer[self.network..self.network + header.len()].copy_from_slice(header);
+    }
+
     /// Takes `len` bytes off the beginning of the packet; its link header, if there is one, moves to the new beginning
     /// (`skb_mac_header_rebuild()`). Takes at most all.
     #[inline]
@@ -398,7 +405,10 @@ mod tests {
             p.push_network(len);
             p.network_mut()[..len].fill(7);
             assert_eq!((p.network().len(), p.link(), p.has_link()), (len + 5, &[][..], false));
-            assert_eq!((&p.network()[..len], &p.network()[len..], p.len()), (&*vec![7; len], &b"inner"[..], len + 5));
+            assert_eq!(
+                (&p.network()[..len], &p.network()[len..], p.len()),
+                (&*vec![7; len], &b"inner"[..], len + 5)
+            );
             p.decapsulate(len, true);
             assert_eq!((p.network(), p.link().len(), p.has_link()), (&b"inner"[..], len, true));
             p.decapsulate(2, false);

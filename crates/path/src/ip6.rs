@@ -140,7 +140,8 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip6_input_finish()`.
     pub(crate) fn ip6_behind_input(&mut self, packet: &mut Packet) {
-        if !self.settings.host_extensions {
+        let tunnels = self.net.has_tunnels(true);
+        if !self.settings.host_extensions && !tunnels {
             return self.deliver(packet);
         }
         let mut at = ipv6::LEN;
@@ -180,6 +181,7 @@ impl<S: Sink> Worker<'_, S> {
                         };
                     (at, next) = (offset, found);
                 }
+                _ if tunnels && self.tunnel_receive6(packet, next, at) => return,
                 _ => return self.deliver(packet),
             }
         }

@@ -96,6 +96,7 @@ mod sysctl;
 mod tc;
 mod track;
 mod transmit;
+mod tunnel;
 mod unresolved;
 mod worker;
 

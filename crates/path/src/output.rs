@@ -55,6 +55,20 @@ impl<S: Sink> Worker<'_, S> {
         mark: u32,
         any_source: bool,
     ) -> Option<(Destination, u32)> {
+        self.ip4_route_output_by(daddr, saddr, tos, mark, any_source, 0)
+    }
+
+    /// The same for a packet that must leave by a device; 0 for any. Where no route leads there, the destination is taken to
+    /// be on the link.
+    pub(crate) fn ip4_route_output_by(
+        &self,
+        daddr: u32,
+        saddr: u32,
+        tos: u8,
+        mark: u32,
+        any_source: bool,
+        oif: u32,
+    ) -> Option<(Destination, u32)> {
         let zero = |a: u32| a == 0;
         if saddr != 0 {
             if saddr >> 28 == 0xe || saddr == u32::MAX || zero(saddr) {
@@ -74,8 +88,16 @@ impl<S: Sink> Worker<'_, S> {
                 return Some((Destination::special(kind, false, oif, 0), saddr));
             }
         }
-        let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, ..Flow4::default() };
-        let hit = self.net.route4(&flow).ok()?;
+        let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, ..Flow4::default() };
+        let hit = match self.net.route4(&flow) {
+            Ok(hit) => hit,
+            Err(_) if oif != 0 && self.net.link(oif).is_some_and(|l| l.up) => {
+                let near = penstock_net::Scope::LINK;
+                let saddr = if saddr != 0 { saddr } else { self.net.source4(oif, daddr, near) };
+                return Some((Destination::special(RouteType::Unicast, false, oif, 0), saddr));
+            }
+            Err(_) => return None,
+        };
         let mut to = Destination::of(&hit, 0);
         if hit.route.kind == RouteType::Local {
             to.oif = LOOPBACK;

@@ -130,6 +130,26 @@ reasons! {
     BridgeVlan = "VLAN filtered",
     /// No port takes it (`NO_TX_TARGET`).
     BridgeTarget = "no bridge port to leave by",
+    /// A tunnel does not carry this protocol.
+    TunnelProtocol = "tunnel: protocol not carried",
+    /// There is no way between the ends of the tunnel, or it leads into the tunnel itself.
+    TunnelRoute = "tunnel: no way to the other end",
+    /// It may not enter another tunnel (RFC 2473).
+    TunnelLimit = "tunnel: encapsulation limit",
+    /// The header inside is not all there.
+    TunnelHeader = "malformed: inner header",
+    /// No tunnel has these ends.
+    NoTunnel = "no such tunnel",
+    /// The ends of the tunnel, or the addresses inside, are not what they should be.
+    TunnelSource = "tunnel: wrong source",
+    /// It met congestion in the tunnel, and those who talk do not know the word (RFC 6040).
+    Congestion = "tunnel: congestion",
+    /// A PPPoE header that is cut.
+    Pppoe = "malformed: PPPoE",
+    /// No session has this id and peer.
+    PppoeSession = "no such PPPoE session",
+    /// A session carries IPv4 and IPv6 only.
+    PppProtocol = "PPP: protocol not carried",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.

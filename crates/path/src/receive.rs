@@ -133,6 +133,7 @@ impl<S: Sink> Worker<'_, S> {
             ethernet::IPV4 => self.ip4_receive(packet, known),
             ethernet::IPV6 => self.ip6_receive(packet, known),
             ethernet::ARP => self.arp_receive(packet),
+            ethernet::PPPOE_SESSION if self.net.has_sessions() => self.pppoe_receive(packet),
             _ => self.drop(DropReason::Ethertype, packet),
         }
     }

@@ -202,8 +202,8 @@ impl<S: Sink> Worker<'_, S> {
         });
     }
 
-    /// A super-packet whose segments are too long: each goes its way alone (`ip_finish_output_gso()`).
-    fn send_segments(&mut self, packet: &Packet, mut send: impl FnMut(&mut Self, &mut Packet)) {
+    /// A super-packet that cannot go on whole: each segment goes its way alone (`ip_finish_output_gso()`).
+    pub(crate) fn send_segments(&mut self, packet: &Packet, mut send: impl FnMut(&mut Self, &mut Packet)) {
         let Some((headers, gso)) = packet.gso_headers().zip(packet.meta.gso) else { return };
         let (mut pieces, mut scratch) = (self.pieces(), self.bytes());
         gso::segments(packet.network(), headers, gso, &mut scratch, |segment| pieces.push(segment));

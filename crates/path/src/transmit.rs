@@ -1,6 +1,6 @@
 //! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`, `__dev_queue_xmit()`).
 
-use penstock_net::{Link, Mac, RouteType, Vlan};
+use penstock_net::{Link, LinkKind, Mac, RouteType, Vlan};
 use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{ethernet, vlan};
@@ -89,6 +89,7 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Arp | Protocol::Bridge => None,
         };
         let address = match protocol {
+            Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
             Protocol::Ip => next.and_then(|n| self.link_address4(link, n as u32)),
             Protocol::Ip6 => next.and_then(|n| self.link_address6(link, n)),
             Protocol::Arp | Protocol::Bridge => None,
@@ -115,7 +116,11 @@ impl<S: Sink> Worker<'_, S> {
         from: Mac,
         route: Option<Destination>,
     ) -> bool {
-        put_ethernet(packet, to, from);
+        if link.has_link_header() {
+            put_ethernet(packet, to, from);
+        } else {
+            packet.put_link(0);
+        }
         self.transmit(packet, link.index, route)
     }
 
@@ -170,18 +175,22 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// To the wire, around, or to the ports of a bridge.
+    /// To the wire, around, to the ports of a bridge, or into another packet.
     #[inline]
     fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
-        if link.is_loopback() {
-            return self.loop_back(packet, route);
+        match &link.kind {
+            LinkKind::Wire { .. } => {
+                packet.put_tag_into_frame();
+                self.state.counters.transmitted += 1;
+                self.sink.transmit(link, packet.frame(), &packet.meta);
+            }
+            LinkKind::Loopback => self.loop_back(packet, route),
+            LinkKind::Bridge(bridge) => self.bridge_transmit(packet, link, bridge),
+            LinkKind::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route),
+            LinkKind::Pppoe(session) => self.pppoe_transmit(packet, session),
+            // Went down to its lower device before.
+            LinkKind::Vlan(_) => {}
         }
-        if let Some(bridge) = link.bridge() {
-            return self.bridge_transmit(packet, link, bridge);
-        }
-        packet.put_tag_into_frame();
-        self.state.counters.transmitted += 1;
-        self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
     /// The loopback device gives back what it is to send; the packet keeps its route.

@@ -11,6 +11,7 @@ use penstock_packet::Packet;
 use penstock_program::Image;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
+use penstock_wire::ethernet;
 
 use crate::bridge::Bridges;
 use crate::connections::Policies;
@@ -26,6 +27,7 @@ use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
 use crate::synproxy::Proxies;
 use crate::tc::Tc;
+use crate::tunnel::Tunnels;
 use crate::unresolved::Unresolved;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
@@ -116,6 +118,8 @@ pub(crate) struct State {
     pub(crate) interfaces: Vec<Option<Interface>>,
     /// Forwarding tables, and what rules ask about ports.
     pub(crate) bridges: Bridges,
+    /// What tunnels have beside their configuration.
+    pub(crate) tunnels: Tunnels,
     pub(crate) trace_all: bool,
 }
 
@@ -151,6 +155,7 @@ impl State {
             random: fastrand::Rng::with_seed(seed),
             interfaces: interfaces(net),
             bridges: Bridges::new(net),
+            tunnels: Tunnels::default(),
             trace_all: false,
         }
     }
@@ -208,8 +213,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.drop(&Drop { reason, place }, packet);
     }
 
-    /// A packet goes to the host.
-    pub(crate) fn deliver(&mut self, packet: &Packet) {
+    /// A packet goes to the host, unless it belongs to a tunnel of IPv4.
+    pub(crate) fn deliver(&mut self, packet: &mut Packet) {
+        let tunnels = packet.meta.protocol == ethernet::IPV4 && self.net.has_tunnels(false);
+        if tunnels && self.tunnel_receive4(packet) {
+            return;
+        }
         let Some(link) = self.net.link(packet.meta.iif) else { return };
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);

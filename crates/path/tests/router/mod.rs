@@ -13,7 +13,7 @@ use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::{Change, Family, Ruleset};
 use penstock_wire::build::*;
-use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol, tcp, vlan};
+use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, pppoe, protocol, tcp, vlan};
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const START: u64 = 1_700_000_000 * SECOND;
@@ -158,6 +158,13 @@ pub fn describe(ethertype: u16, bytes: &[u8]) -> String {
             let pseudo_ok = h.pseudo(h.next_header(), payload.len()).bytes(payload).is_valid();
             out + &transport(h.next_header(), payload, pseudo_ok)
         }
+        ethernet::PPPOE_SESSION => {
+            let Some(h) = pppoe::Header::new(bytes) else { return "cut PPPoE".into() };
+            let (protocol, len) = h.protocol().unwrap_or_default();
+            let kind = if protocol == pppoe::IPV6 { ethernet::IPV6 } else { ethernet::IPV4 };
+            let inside = h.payload().map_or("cut".into(), |p| describe(kind, &p[len..]));
+            format!("pppoe {} protocol {protocol:#06x} [{inside}]", h.session())
+        }
         other => format!("ethertype {other:#06x} len {}", bytes.len()),
     }
 }
@@ -193,6 +200,11 @@ fn transport(proto: u8, payload: &[u8], pseudo_ok: bool) -> String {
             None => " cut tcp".into(),
         },
         17 => " udp".into(),
+        protocol::IPIP => format!(" [{}]", describe(ethernet::IPV4, payload)),
+        protocol::IPV6 => format!(" [{}]", describe(ethernet::IPV6, payload)),
+        protocol::DEST_OPTIONS if payload.len() >= 8 => {
+            format!(" options {:02x?}{}", &payload[2..8], transport(payload[0], &payload[8..], pseudo_ok))
+        }
         n => format!(" proto {n}"),
     }
 }
