@@ -78,7 +78,7 @@ pub struct BridgePort {
 
 impl BridgePort {
     /// A port as it is when it has just been added.
-    pub(crate) fn new(bridge: u32, default_pvid: u16) -> Self {
+    pub fn new(bridge: u32, default_pvid: u16) -> Self {
         BridgePort {
             bridge,
             hairpin: false,
@@ -122,7 +122,7 @@ impl Vlans {
     }
 
     /// Adds a VLAN, or changes how it is a member (`nbp_vlan_add()`).
-    pub(crate) fn add(&mut self, vid: u16, pvid: bool, untagged: bool) {
+    pub fn add(&mut self, vid: u16, pvid: bool, untagged: bool) {
         self.members.insert(vid, untagged);
         if pvid {
             self.pvid = vid;

@@ -39,12 +39,12 @@ pub(crate) struct Config {
     next_index: u32,
     /// Far ends of wires, not part of this namespace.
     far_ends: Vec<Arc<str>>,
-    routes4: Vec<Route>,
-    routes6: Vec<Route>,
-    rules4: Vec<Rule>,
-    rules6: Vec<Rule>,
-    unmerged: bool,
-    custom6: bool,
+    pub(crate) routes4: Vec<Route>,
+    pub(crate) routes6: Vec<Route>,
+    pub(crate) rules4: Vec<Rule>,
+    pub(crate) rules6: Vec<Rule>,
+    pub(crate) unmerged: bool,
+    pub(crate) custom6: bool,
     neighbours4: Neighbours<u32>,
     neighbours6: Neighbours<u128>,
     /// Entries of bridges that were added by hand.

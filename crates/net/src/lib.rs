@@ -24,6 +24,7 @@ mod bridge;
 mod bridge_config;
 mod bridge_lines;
 mod config;
+mod kernel;
 mod lines;
 mod link;
 mod lpm;
@@ -37,6 +38,7 @@ mod tunnel_lines;
 
 pub use batch::Error;
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
+pub use kernel::KernelState;
 pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_wire::ethernet::Mac;

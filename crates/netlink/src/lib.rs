@@ -1,0 +1,27 @@
+//! The kernel's state of a network namespace over rtnetlink(7): read into a [`penstock_net::Network`], followed by its
+//! notifications, and changed where a device is taken over.
+//!
+//! - [`Socket`] asks, dumps and changes;
+//! - [`State`] is what dumps say, and [`State::network`] the network of it;
+//! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What notifications do not say
+//!   (an IPv4 route that goes with its device, for instance) is concluded; when some were lost, all is read again;
+//! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another.
+//!
+//! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host order, as in `penstock_net`.
+
+mod address;
+mod link;
+pub mod links;
+mod message;
+mod monitor;
+mod neighbour;
+mod route;
+mod rule;
+mod socket;
+mod state;
+
+pub use link::{Device, Master};
+pub use message::{Attributes, Message};
+pub use monitor::{Changed, Monitor};
+pub use socket::Socket;
+pub use state::State;

@@ -1,0 +1,301 @@
+//! Changes of links, and what stands on them moved from one to another.
+
+use std::io;
+
+use crate::message::{Attributes, Message, put};
+use crate::socket::Socket;
+use crate::{address, link, neighbour, route};
+
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_GROUP: u16 = 27;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+
+const IFF_UP: u32 = 1;
+
+const CREATE: u16 = 0x400;
+const REPLACE: u16 = 0x100;
+const APPEND: u16 = 0x800;
+
+/// One change of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Its name; also while it is up, since Linux 6.2.
+    Name(&'a str),
+    /// Bytes of network-layer packet.
+    Mtu(u32),
+    /// Its address.
+    Mac([u8; 6]),
+    /// Up or down.
+    Up(bool),
+    /// The device that it is a part of, 0 for none.
+    Master(u32),
+    /// Frames that wait in its queue.
+    QueueLen(u32),
+    /// Its group.
+    Group(u32),
+    /// How its link-local address is made: 0 from its address, 1 not at all.
+    Generate(u8),
+}
+
+/// Carries out changes of a link, all in one.
+pub fn change(socket: &mut Socket, index: u32, changes: &[Change<'_>]) -> io::Result<()> {
+    let mut body = vec![0; link::HEAD];
+    let place = |body: &mut Vec<u8>, at: usize, word: u32| {
+        if let Some(field) = body.get_mut(at..at + 4) {
+            field.copy_from_slice(&word.to_ne_bytes());
+        }
+    };
+    place(&mut body, 4, index);
+    for change in changes {
+        match *change {
+            Change::Name(name) => {
+                put(&mut body, IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+            }
+            Change::Mtu(mtu) => put(&mut body, IFLA_MTU, &mtu.to_ne_bytes()),
+            Change::Mac(mac) => put(&mut body, IFLA_ADDRESS, &mac),
+            Change::Up(up) => {
+                place(&mut body, 8, if up { IFF_UP } else { 0 });
+                place(&mut body, 12, IFF_UP);
+            }
+            Change::Master(master) => put(&mut body, IFLA_MASTER, &master.to_ne_bytes()),
+            Change::QueueLen(len) => put(&mut body, IFLA_TXQLEN, &len.to_ne_bytes()),
+            Change::Group(group) => put(&mut body, IFLA_GROUP, &group.to_ne_bytes()),
+            Change::Generate(mode) => {
+                let mut six = Vec::new();
+                put(&mut six, IFLA_INET6_ADDR_GEN_MODE, &[mode]);
+                let mut families = Vec::new();
+                put(&mut families, libc::AF_INET6 as u16, &six);
+                put(&mut body, IFLA_AF_SPEC, &families);
+            }
+        }
+    }
+    socket.change(libc::RTM_NEWLINK, 0, &body)
+}
+
+/// What stands on a link: addresses, routes by it, neighbours on it; as messages that would make them.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    addresses: Vec<Vec<u8>>,
+    routes: Vec<Vec<u8>>,
+    neighbours: Vec<Vec<u8>>,
+}
+
+/// Attributes of `message` behind `head` bytes, each given to `each`, which may change, drop or keep it.
+fn rebuilt(
+    message: &Message,
+    head: usize,
+    mut each: impl FnMut(u16, &[u8], &mut Vec<u8>),
+) -> Option<Vec<u8>> {
+    let mut body = message.body.get(..head)?.to_vec();
+    for (kind, value) in message.attributes(head) {
+        each(kind, value, &mut body);
+    }
+    Some(body)
+}
+
+fn index_at(body: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?))
+}
+
+fn set_byte(body: &mut [u8], at: usize, value: u8) {
+    if let Some(byte) = body.get_mut(at) {
+        *byte = value;
+    }
+}
+
+impl Standing {
+    /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot give, and what the kernel
+    /// makes for addresses are left out.
+    pub fn read(socket: &mut Socket, index: u32) -> io::Result<Standing> {
+        let mut all = Standing::default();
+        for message in socket.dump(libc::RTM_GETADDR, &[0; address::HEAD])? {
+            if index_at(&message.body, 4) == Some(index) {
+                all.addresses.extend(address_body(&message));
+            }
+        }
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut head = [0; route::HEAD];
+            head[0] = family as u8;
+            for message in socket.dump(libc::RTM_GETROUTE, &head)? {
+                if goes_by(&message, index) {
+                    all.routes.extend(route_body(&message));
+                }
+            }
+            let mut head = [0; neighbour::HEAD];
+            head[0] = family as u8;
+            for message in socket.dump(libc::RTM_GETNEIGH, &head)? {
+                if index_at(&message.body, 4) == Some(index) {
+                    all.neighbours.extend(neighbour_body(&message));
+                }
+            }
+        }
+        // Gateways must be on a link by the time that they are named.
+        all.routes.sort_by_key(|body| has_gateway(body));
+        Ok(all)
+    }
+
+    /// Takes it off its link.
+    pub fn remove(&self, socket: &mut Socket) {
+        // Whatever is gone by now is gone.
+        for body in self.routes.iter().rev() {
+            let _ = socket.change(libc::RTM_DELROUTE, 0, body);
+        }
+        for body in self.addresses.iter().rev() {
+            let _ = socket.change(libc::RTM_DELADDR, 0, body);
+        }
+    }
+
+    /// Puts it on another link, and says what could not be.
+    pub fn put(&self, socket: &mut Socket, from: u32, to: u32) -> Vec<String> {
+        let mut refused = Vec::new();
+        for body in &self.addresses {
+            let result = socket.change(libc::RTM_NEWADDR, CREATE | REPLACE, &moved(body, 4, to));
+            refused.extend(result.err().map(|e| format!("an address: {e}")));
+        }
+        for body in &self.routes {
+            let body = route_moved(body, from, to);
+            let append = body.first().is_some_and(|f| i32::from(*f) == libc::AF_INET6);
+            let flags = CREATE | if append { APPEND } else { REPLACE };
+            let result = socket.change(libc::RTM_NEWROUTE, flags, &body);
+            let there = |e: &io::Error| e.raw_os_error() == Some(libc::EEXIST);
+            refused.extend(result.err().filter(|e| !there(e)).map(|e| format!("a route: {e}")));
+        }
+        for body in &self.neighbours {
+            // Neighbours come back by themselves.
+            let _ = socket.change(libc::RTM_NEWNEIGH, CREATE | REPLACE, &moved(body, 4, to));
+        }
+        refused
+    }
+}
+
+fn moved(body: &[u8], at: usize, to: u32) -> Vec<u8> {
+    let mut body = body.to_vec();
+    if let Some(field) = body.get_mut(at..at + 4) {
+        field.copy_from_slice(&to.to_ne_bytes());
+    }
+    body
+}
+
+fn address_body(message: &Message) -> Option<Vec<u8>> {
+    const IFA_FLAGS: u16 = 8;
+    const TEMPORARY: u32 = 0x01;
+    /// No duplicate address detection: the address is in use already.
+    const NODAD: u32 = 0x02;
+    /// Home address, managed temporary ones, no prefix route, automatic join.
+    const KEPT: u32 = 0x10 | 0x100 | 0x200 | 0x400;
+    let six = i32::from(*message.body.first()?) == libc::AF_INET6;
+    let flags = message.attributes(address::HEAD).u32(IFA_FLAGS).unwrap_or(0);
+    if six && flags & TEMPORARY != 0 {
+        return None;
+    }
+    let kept = flags & KEPT | if six { NODAD } else { 0 };
+    let mut body = rebuilt(message, address::HEAD, |kind, value, body| {
+        if kind != IFA_FLAGS {
+            put(body, kind, value);
+        }
+    })?;
+    set_byte(&mut body, 2, kept as u8);
+    put(&mut body, IFA_FLAGS, &kept.to_ne_bytes());
+    Some(body)
+}
+
+/// The ways of a multipath route: offset of each one's index, and what it is.
+fn hops(bytes: &[u8]) -> Vec<(usize, u32)> {
+    let (mut at, mut all) = (0, Vec::new());
+    while let Some(&[l0, l1, _, _, i0, i1, i2, i3]) = bytes.get(at..).and_then(|b| b.first_chunk::<8>()) {
+        all.push((at + 4, u32::from_ne_bytes([i0, i1, i2, i3])));
+        match usize::from(u16::from_ne_bytes([l0, l1])).next_multiple_of(4) {
+            0 => break,
+            len => at += len,
+        }
+    }
+    all
+}
+
+/// Whether it is a route that was made by somebody, and goes by the link.
+fn goes_by(message: &Message, index: u32) -> bool {
+    const CLONED: u32 = 0x200;
+    const UNICAST: u8 = 1;
+    let Some(head) = message.head::<{ route::HEAD }>() else { return false };
+    let flags = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
+    if head[5] == route::KERNEL || head[7] != UNICAST || flags & CLONED != 0 {
+        return false;
+    }
+    let all = message.attributes(route::HEAD);
+    let several = all.get(route::RTA_MULTIPATH).map(hops).unwrap_or_default();
+    all.u32(route::RTA_OIF) == Some(index) || several.iter().any(|(_, hop)| *hop == index)
+}
+
+fn route_body(message: &Message) -> Option<Vec<u8>> {
+    const RTA_CACHEINFO: u16 = 12;
+    const RTA_EXPIRES: u16 = 23;
+    const RTA_NH_ID: u16 = 30;
+    /// `RTNH_F_ONLINK`
+    const KEPT: u8 = 4;
+    /// Of the cache information's time, in a second.
+    const TICKS: i32 = 100;
+    let mut body = rebuilt(message, route::HEAD, |kind, value, body| match kind {
+        RTA_NH_ID => {}
+        RTA_CACHEINFO => {
+            let expires = value.get(8..).and_then(|v| v.first_chunk::<4>()).map(|v| i32::from_ne_bytes(*v));
+            if let Some(expires) = expires.filter(|e| *e > 0) {
+                put(body, RTA_EXPIRES, &((expires / TICKS).max(1) as u32).to_ne_bytes());
+            }
+        }
+        _ => put(body, kind, value),
+    })?;
+    let flags = body.get(8).copied().unwrap_or(0);
+    body.get_mut(8..12)?.copy_from_slice(&[flags & KEPT, 0, 0, 0]);
+    Some(body)
+}
+
+fn has_gateway(body: &[u8]) -> bool {
+    const RTA_VIA: u16 = 18;
+    let attributes = Attributes::nested(body.get(route::HEAD..).unwrap_or_default());
+    [route::RTA_GATEWAY, route::RTA_MULTIPATH, RTA_VIA].iter().any(|kind| attributes.get(*kind).is_some())
+}
+
+fn route_moved(body: &[u8], from: u32, to: u32) -> Vec<u8> {
+    let message = Message { kind: libc::RTM_NEWROUTE, flags: 0, sequence: 0, body: body.to_vec() };
+    let body = rebuilt(&message, route::HEAD, |kind, value, body| match kind {
+        route::RTA_OIF if value == from.to_ne_bytes() => put(body, kind, &to.to_ne_bytes()),
+        route::RTA_MULTIPATH => {
+            let mut value = value.to_vec();
+            for (at, index) in hops(&value.clone()) {
+                if index == from
+                    && let Some(field) = value.get_mut(at..at + 4)
+                {
+                    field.copy_from_slice(&to.to_ne_bytes());
+                }
+            }
+            put(body, kind, &value);
+        }
+        _ => put(body, kind, value),
+    });
+    body.unwrap_or_default()
+}
+
+fn neighbour_body(message: &Message) -> Option<Vec<u8>> {
+    const NDA_CACHEINFO: u16 = 3;
+    const NDA_PROBES: u16 = 4;
+    const PERMANENT: u16 = 0x80;
+    const NOARP: u16 = 0x40;
+    neighbour::read(message)?.mac?;
+    let state = message.body.get(8..).and_then(|b| b.first_chunk::<2>()).map(|b| u16::from_ne_bytes(*b))?;
+    if state & NOARP != 0 {
+        return None;
+    }
+    let mut body = rebuilt(message, neighbour::HEAD, |kind, value, body| {
+        if !matches!(kind, NDA_CACHEINFO | NDA_PROBES) {
+            put(body, kind, value);
+        }
+    })?;
+    let state = if state & PERMANENT != 0 { PERMANENT } else { neighbour::STALE };
+    body.get_mut(8..10)?.copy_from_slice(&state.to_ne_bytes());
+    Some(body)
+}

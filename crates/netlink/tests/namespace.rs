@@ -1,0 +1,175 @@
+//! A network namespace of the test's own: what the kernel says of it is what was configured, and stays so.
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+use penstock_net::{Flow4, Flow6, Network};
+use penstock_netlink::links::{self, Standing};
+use penstock_netlink::{Changed, Monitor, Socket, State};
+
+fn namespace() -> bool {
+    // SAFETY: no pointers; it concerns this thread alone.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        eprintln!("skipped: no rights to make a network namespace");
+        return false;
+    }
+    batch(CONFIG);
+    true
+}
+
+const CONFIG: &str = "
+link set lo up
+link add wan address 02:00:00:00:00:01 type veth peer name far
+link set far up
+link set wan addrgenmode none
+link set wan up
+addr add 198.18.0.1/24 dev wan
+addr add 2001:db8::1/64 dev wan nodad
+neigh add 198.18.0.7 lladdr 02:00:00:00:00:07 dev wan
+route add default via 198.18.0.254
+route add 198.19.0.0/16 via 198.18.0.7 mtu 1400
+route add unreachable 198.19.7.0/24
+route add 2001:db8:9::/48 via 2001:db8::7 dev wan
+rule add iif wan lookup 100 priority 1000
+route add 198.19.5.0/24 via 198.18.0.9 table 100
+";
+
+fn batch(text: &str) {
+    for line in text.lines().filter(|l| !l.is_empty()) {
+        let status = Command::new("ip").args(line.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {line}");
+    }
+}
+
+/// Where a packet that the host sends to an address goes.
+fn way(net: &Network, to: &str) -> String {
+    let name = |oif| net.name_of(oif).to_string();
+    let hit = match to.parse::<IpAddr>().unwrap() {
+        IpAddr::V4(a) => net.route4(&Flow4 { daddr: a.into(), iif: 1, ..Flow4::default() }),
+        IpAddr::V6(a) => net.route6(&Flow6 { daddr: a.into(), iif: 1, ..Flow6::default() }),
+    };
+    match hit {
+        Ok(hit) => {
+            let via = hit.nexthop.gateway.map_or(String::new(), |g| format!(" via {g}"));
+            let mtu = if hit.route.mtu == 0 { String::new() } else { format!(" mtu {}", hit.route.mtu) };
+            format!("{}{via}{mtu}", name(hit.nexthop.oif))
+        }
+        Err(why) => format!("{why:?}"),
+    }
+}
+
+#[test]
+fn the_network_is_as_the_kernel_has_it() {
+    if !namespace() {
+        return;
+    }
+    let net = State::read(&mut Socket::new().unwrap()).unwrap().network();
+    for (to, expected) in [
+        ("198.18.0.1", "lo"),
+        ("198.18.0.9", "wan"),
+        ("198.18.5.5", "wan via 198.18.0.254"),
+        ("198.19.1.1", "wan via 198.18.0.7 mtu 1400"),
+        ("198.19.7.1", "Unreachable"),
+        ("198.19.5.5", "wan via 198.18.0.7 mtu 1400"),
+        ("2001:db8::5", "wan"),
+        ("2001:db8:9::5", "wan via 2001:db8::7"),
+        ("2001:db8:77::5", "None"),
+    ] {
+        // The local table names the device that has the address; lookups of the host's own packets end in it.
+        let got = way(&net, to);
+        let got = if to == "198.18.0.1" { got.replace("wan", "lo") } else { got };
+        assert_eq!(got, expected, "{to}");
+    }
+    let wan = net.link_by_name("wan").unwrap();
+    let from_wan = net.route4(&Flow4 { daddr: 0xc613_0505, iif: wan.index, ..Flow4::default() }).unwrap();
+    assert_eq!(from_wan.nexthop.gateway, Some("198.18.0.9".parse().unwrap()));
+    assert_eq!((wan.mac.to_string().as_str(), wan.mtu, wan.up), ("02:00:00:00:00:01", 1500, true));
+    assert_eq!(net.neighbour4(wan.index, 0xc612_0007).unwrap().to_string(), "02:00:00:00:00:07");
+    assert!(net.own4(0xc612_0001));
+}
+
+#[test]
+fn changes_are_told_and_taken_up() {
+    if !namespace() {
+        return;
+    }
+    let mut socket = Socket::new().unwrap();
+    let mut monitor = Monitor::new().unwrap();
+    let mut state = State::read(&mut socket).unwrap();
+    type Holds = fn(&Network);
+    let steps: [(&str, Holds); 8] = [
+        ("route add 198.19.9.0/24 via 198.18.0.9", |n| {
+            assert_eq!(way(n, "198.19.9.1"), "wan via 198.18.0.9")
+        }),
+        ("route del 198.19.9.0/24", |n| assert_eq!(way(n, "198.19.9.1"), "wan via 198.18.0.7 mtu 1400")),
+        ("neigh replace 198.18.0.7 lladdr 02:00:00:00:00:17 dev wan", |n| {
+            let wan = n.link_by_name("wan").unwrap().index;
+            assert_eq!(n.neighbour4(wan, 0xc612_0007).unwrap().to_string(), "02:00:00:00:00:17");
+        }),
+        ("neigh del 198.18.0.7 dev wan", |n| {
+            let wan = n.link_by_name("wan").unwrap().index;
+            assert_eq!(n.neighbour4(wan, 0xc612_0007), None);
+        }),
+        ("addr add 198.18.9.1/24 dev wan", |n| assert_eq!(way(n, "198.18.9.9"), "wan")),
+        ("rule add from 198.18.9.0/24 lookup 100 priority 900", |n| assert_eq!(n.rules4().len(), 5)),
+        // The routes by it go without a word.
+        ("link set wan down", |n| assert_eq!(way(n, "198.18.5.5"), "None")),
+        ("link del wan", |n| assert!(n.link_by_name("wan").is_none())),
+    ];
+    for (step, holds) in steps {
+        batch(step);
+        let mut changed = Changed::default();
+        assert!(monitor.take(&mut changed).unwrap());
+        assert!(!changed.is_empty(), "{step}");
+        state.refresh(&mut socket, &mut changed).unwrap();
+        holds(&state.network());
+    }
+    let _ = monitor.as_fd();
+}
+
+#[test]
+fn what_stands_on_a_link_moves_to_another_and_back() {
+    if !namespace() {
+        return;
+    }
+    batch(
+        "link add new address 02:00:00:00:00:02 type veth peer name newfar\nlink set newfar up\nlink set new addrgenmode none\nlink set new up",
+    );
+    let mut socket = Socket::new().unwrap();
+    let index =
+        |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index;
+    let (wan, new) = (index("wan"), index("new"));
+    let ways = || {
+        let net = State::read(&mut Socket::new().unwrap()).unwrap().network();
+        let all = ["198.18.0.9", "198.18.5.5", "198.19.1.1", "2001:db8:9::5", "2001:db8::5"];
+        (all.map(|to| way(&net, to)), net.rules4().len())
+    };
+    let before = ways();
+    let standing = Standing::read(&mut socket, wan).unwrap();
+    standing.remove(&mut socket);
+    assert_eq!(ways().0[0], "None");
+    assert_eq!(standing.put(&mut socket, wan, new), Vec::<String>::new());
+    let expected = before.0.clone().map(|way| way.replace("wan", "new"));
+    assert_eq!(ways(), (expected, before.1));
+    let standing = Standing::read(&mut socket, new).unwrap();
+    standing.remove(&mut socket);
+    assert_eq!(standing.put(&mut socket, new, wan), Vec::<String>::new());
+    assert_eq!(ways(), before);
+}
+
+#[test]
+fn links_are_renamed_while_they_are_up() {
+    if !namespace() {
+        return;
+    }
+    let mut socket = Socket::new().unwrap();
+    let device = |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).cloned();
+    let wan = device("wan").unwrap().link.index;
+    let changes = [links::Change::Name("wan.port"), links::Change::Mtu(1400), links::Change::Generate(0)];
+    links::change(&mut socket, wan, &changes).unwrap();
+    let now = device("wan.port").unwrap();
+    assert_eq!((now.link.index, now.link.mtu, now.link.up, now.generate), (wan, 1400, true, 0));
+    assert!(device("wan").is_none());
+    assert!(links::change(&mut socket, wan, &[links::Change::Name("lo")]).is_err());
+}
