@@ -150,6 +150,10 @@ pub struct Conntrack {
     pub(crate) keymap: crate::gre::Keymap,
     pub(crate) pressure: crate::pressure::Pressure,
     pub(crate) observer: Option<Box<dyn crate::events::Observer>>,
+    /// What stands for the flows of connections whose packets are not tracked, by number of the entry.
+    pub(crate) offloads: Vec<u64>,
+    /// Those of connections that ended.
+    pub(crate) offloads_ended: Vec<u64>,
     pub(crate) statistics: Statistics,
 }
 
@@ -192,6 +196,8 @@ impl Conntrack {
             keymap: Default::default(),
             pressure: Default::default(),
             observer: None,
+            offloads: Vec::new(),
+            offloads_ended: Vec::new(),
             statistics: Statistics::default(),
             settings,
         }
@@ -398,6 +404,7 @@ impl Conntrack {
                 self.stamps[n as usize][1] = self.now;
             }
             self.tell_end(n);
+            self.tell_offload(n);
         }
         self.store.unlink(n);
         if self.store[n].flags & flag::BY_SOURCE != 0 {

@@ -112,6 +112,12 @@ impl<'a> Connection<'a> {
         self.table.hasher.word(u64::from(self.n) << 32 | u64::from(self.entry().serial), 0) as u32
     }
 
+    /// Whether TCP is established, and data went both ways (`nf_conntrack_tcp_established()`).
+    pub fn is_established(&self) -> bool {
+        let established = matches!(self.proto(), Proto::Tcp(t) if t.state == crate::tcp::State::Established);
+        established && self.status() & status::ASSURED != 0
+    }
+
     /// Name of its helper.
     pub fn helper(&self) -> Option<&'a str> {
         self.table.helper_name(self.n)

@@ -60,6 +60,7 @@ pub(crate) fn effect(op: &Op) -> Effect {
         | Op::Ct { .. }
         | Op::CtSet { .. }
         | Op::Queue(_)
+        | Op::FlowOffload(_)
         | Op::Socket { .. } => Effect::Outside,
         Op::PayloadSet { .. }
         | Op::TcpOptionSet { .. }

@@ -21,6 +21,10 @@ use crate::state::Bucket;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainIndex(pub u32);
 
+/// Number of a flowtable: among those of the generation, of which programs know nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowtableIndex(pub u32);
+
 /// Number of a rule in [`Image::rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleIndex(pub u32);
@@ -418,6 +422,8 @@ pub enum Op {
     Queue(LinkedQueue),
     /// [`Env::synproxy`](crate::Env::synproxy) decides; breaks unless the packet is TCP over IPv4 or IPv6.
     Synproxy(Synproxy),
+    /// [`Env::flow_offload`](crate::Env::flow_offload) decides.
+    FlowOffload(FlowtableIndex),
     /// Gives the packet to a local transparent socket; breaks without one. Breaks unless `family` is the packet's or 0.
     Tproxy { family: u8, addr: Option<u8>, port: Option<u8> },
     /// A property of the packet's local socket; breaks without one. `level` counts for cgroups only.

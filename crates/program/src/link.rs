@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::env::NatKind;
 use crate::expr::*;
-use crate::image::{ChainIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
+use crate::image::{ChainIndex, FlowtableIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
 use crate::image::{InnerLoad, LinkedInner, LinkedNat, LinkedQueue, LinkedSet};
 use crate::state::{BadLimit, Bucket};
 use crate::{Data, Register, State, Verdict};
@@ -36,7 +36,6 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         Expr::Payload(x) if x.base == PayloadBase::Tunnel => "tunnel headers exist inside inner only",
         Expr::PayloadSet(x) if x.base == PayloadBase::Tunnel => "tunnel headers cannot be written",
         Expr::Dynset(x) => return x.exprs.iter().try_for_each(supported),
-        Expr::FlowOffload(_) => "there are no flowtables in the packet path yet",
         Expr::Objref(Objref::Named { kind: ObjectType::Tunnel, .. }) => {
             "packets carry no tunnel metadata to set"
         }
@@ -52,6 +51,7 @@ pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
         | Expr::PayloadSet(_)
         | Expr::Meta(_)
         | Expr::MetaSet(_)
+        | Expr::FlowOffload(_)
         | Expr::Cmp(_)
         | Expr::Range(_)
         | Expr::Bitwise(_)
@@ -99,6 +99,8 @@ pub trait Names {
     fn set(&self, name: &Arc<str>) -> Result<LinkedSet, LinkReason>;
     /// An object.
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful>;
+    /// A flowtable.
+    fn flowtable(&self, name: &str) -> Option<FlowtableIndex>;
 }
 
 /// Why a rule could not be linked.
@@ -110,7 +112,7 @@ pub enum LinkReason {
     Malformed(&'static str),
     /// A chain, set or object that is not there.
     Unknown {
-        /// `chain`, `set` or `object`.
+        /// `chain`, `set`, `object` or `flowtable`.
         what: &'static str,
         /// Its name.
         name: Arc<str>,
@@ -544,8 +546,15 @@ fn link_expr(
             };
             Op::Tunnel { key: x.key, dst: slot(x.dreg, len)? }
         }
-        // `supported` refuses them first.
-        Expr::FlowOffload(_) | Expr::Xt(_) => {
+        Expr::FlowOffload(x) => {
+            let known = names.flowtable(&x.flowtable);
+            Op::FlowOffload(known.ok_or_else(|| LinkReason::Unknown {
+                what: "flowtable",
+                name: x.flowtable.clone(),
+            })?)
+        }
+        // `supported` refuses it first.
+        Expr::Xt(_) => {
             return Err(LinkReason::Unsupported(Unsupported {
                 expression: expr.name(),
                 reason: "not linked",

@@ -33,6 +33,7 @@ pub enum Event {
     CtObject(CtObject),
     Nat(NatRequest),
     Synproxy(Synproxy),
+    FlowOffload(FlowtableIndex),
     QuotaDepleted,
 }
 
@@ -199,6 +200,11 @@ impl Env for Outside {
         self.decision
     }
 
+    fn flow_offload(&mut self, _packet: &Packet, flowtable: FlowtableIndex) -> Decision {
+        self.events.push(Event::FlowOffload(flowtable));
+        self.decision
+    }
+
     fn socket(&mut self, query: &SocketQuery) -> Option<LocalSocket> {
         self.sockets.iter().find(|(q, _)| q == query).map(|(_, socket)| *socket)
     }
@@ -300,5 +306,10 @@ impl Names for Table {
 
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful> {
         self.objects.iter().find(|(k, n, _)| *k == kind && **n == *name).map(|(_, _, object)| object)
+    }
+
+    /// There is one.
+    fn flowtable(&self, name: &str) -> Option<FlowtableIndex> {
+        (name == "f").then_some(FlowtableIndex(0))
     }
 }

@@ -107,6 +107,7 @@ impl Op {
             }
             Op::Notrack
             | Op::Synproxy(_)
+            | Op::FlowOffload(_)
             | Op::Verdict(_)
             | Op::Counter(_)
             | Op::Stateful(_)

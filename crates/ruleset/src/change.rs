@@ -219,6 +219,8 @@ pub struct NewFlowtable {
     pub name: Arc<str>,
     /// Hook and priority; `None` leaves them as they are.
     pub hook: Option<(Hook, i32)>,
+    /// See [`Flowtable::early`](crate::Flowtable::early).
+    pub early: bool,
     /// Devices to add.
     pub devices: Vec<Arc<str>>,
     /// Flags.

@@ -32,6 +32,8 @@ pub struct Linked {
     pub bases: Vec<LinkedBase>,
     /// What its rules need of the path beside its base chains.
     pub needs: Needs,
+    /// Its flowtables, by [`FlowtableIndex`]: those of dormant tables too, which stay registered.
+    pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
@@ -56,6 +58,17 @@ pub struct LinkedBase {
     pub family: Family,
     /// Hook, priority, devices, policy, order of registration.
     pub base: BaseChain,
+}
+
+/// A flowtable and where it is registered.
+#[derive(Clone, Debug)]
+pub struct LinkedFlowtable {
+    /// The table's family.
+    pub family: Family,
+    /// The table's name and handle.
+    pub table: (Arc<str>, u64),
+    /// Name, handle, priority, devices, flags.
+    pub flowtable: Arc<Flowtable>,
 }
 
 /// What in a table cannot run.
@@ -133,7 +146,15 @@ impl Linked {
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
         let mut linked =
             Linked { generation: generation.id, needs: Needs::new(generation), ..Linked::default() };
-        for table in generation.tables.iter().filter(|t| !t.dormant) {
+        for table in &generation.tables {
+            linked.flowtables.extend(table.flowtables.iter().map(|flowtable| LinkedFlowtable {
+                family: table.family,
+                table: (table.name.clone(), table.handle),
+                flowtable: flowtable.clone(),
+            }));
+            if table.dormant {
+                continue;
+            }
             link_table(table, self, &mut linked)?;
         }
         Ok(linked)
@@ -141,7 +162,7 @@ impl Linked {
 }
 
 fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
-    let Linked { image, ct_objects, .. } = linked;
+    let Linked { image, ct_objects, flowtables, .. } = linked;
     let nfproto = table.family as u8;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
@@ -157,7 +178,11 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             objects.entry(&*object.name).or_default().push((object.value.kind(), linked));
         }
     }
-    let resolver = Resolver { table, before, chains, objects, sets: RefCell::default() };
+    // They are the last so far.
+    let first = flowtables.len() - table.flowtables.len();
+    let flowtables = (first..).zip(&table.flowtables);
+    let flowtables = flowtables.map(|(i, f)| (&*f.name, FlowtableIndex(i as u32))).collect();
+    let resolver = Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
     let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };
     for (i, chain) in (first..).zip(&table.chains) {
         let at = ChainIndex(i as u32);
@@ -246,6 +271,7 @@ struct Resolver<'a> {
     before: &'a Linked,
     chains: HashMap<&'a str, ChainIndex>,
     objects: HashMap<&'a str, Vec<(ObjectType, Stateful)>>,
+    flowtables: HashMap<&'a str, FlowtableIndex>,
     /// Sets as far as rules have asked for them.
     sets: RefCell<HashMap<Arc<str>, SetAndLinked>>,
 }
@@ -271,6 +297,10 @@ impl Names for Resolver<'_> {
 
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful> {
         self.objects.get(name)?.iter().find(|(k, _)| *k == kind).map(|(_, object)| object)
+    }
+
+    fn flowtable(&self, name: &str) -> Option<FlowtableIndex> {
+        self.flowtables.get(name).copied()
     }
 }
 

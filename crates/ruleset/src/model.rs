@@ -314,8 +314,12 @@ pub struct Flowtable {
     pub handle: u64,
     /// Ingress.
     pub hook: Hook,
+    /// `hook early_ingress`: directly after reception, before taps and everything else.
+    pub early: bool,
     /// Among the hooks of its devices.
     pub priority: i32,
+    /// Order of registration, as of base chains.
+    pub registered: u64,
     /// Devices.
     pub devices: Vec<Arc<str>>,
     /// `NFT_FLOWTABLE_*`: 1 offload, 2 counter.

@@ -79,6 +79,7 @@ pub(crate) fn lower(
         | Op::Ct { .. }
         | Op::CtSet { .. }
         | Op::Notrack
+        | Op::FlowOffload(_)
         | Op::Socket { .. }
         | Op::Osf { .. }
         | Op::Xfrm { .. }

@@ -267,6 +267,8 @@ pub enum ObjectSpec {
 #[allow(missing_docs)]
 pub struct FlowtableBlock {
     pub hook: Option<Hook>,
+    /// `early_ingress`, with the hook ingress.
+    pub early: bool,
     pub priority: Option<PrioritySpec>,
     pub devices: Option<Expr>,
     /// 1 offload, 2 counter.

@@ -368,7 +368,8 @@ impl Tables<'_> {
     pub fn flowtable(&self, flowtable: &Flowtable) -> Value {
         let mut m = self.named(&flowtable.name);
         m.insert("handle".into(), json!(flowtable.handle));
-        m.insert("hook".into(), json!("ingress"));
+        let hook = if flowtable.early { "early_ingress" } else { "ingress" };
+        m.insert("hook".into(), json!(hook));
         m.insert("prio".into(), json!(flowtable.priority));
         let devices: Vec<Value> = flowtable.devices.iter().map(|d| json!(&**d)).collect();
         if !devices.is_empty() {

@@ -336,6 +336,7 @@ impl Lowering<'_, '_> {
             flowtable: NewFlowtable {
                 name: self.name(),
                 hook,
+                early: block.early,
                 devices: self.devices(block.devices.as_ref()),
                 flags: block.flags,
             },

@@ -277,6 +277,11 @@ impl Parser<'_> {
                 self.take();
                 let name = self.identifier()?;
                 flowtable.priority = Some(self.priority()?);
+                flowtable.early = &*name.text == "early_ingress";
+                if flowtable.early {
+                    flowtable.hook = Some(Hook::Ingress);
+                    return Ok(());
+                }
                 // A wrong name is found only behind the line.
                 let hook = self.hook_by_name(&name.text);
                 if hook.is_none() {

@@ -108,7 +108,8 @@ impl Printer<'_> {
         // Only `filter` names a priority here, in every family.
         let _ = family;
         let priority = priority::text(flowtable.priority, Family::Netdev, flowtable.hook, numeric);
-        self.write(format_args!("\n\t\thook {} priority {priority}\n", hook_name(flowtable.hook)));
+        let hook = if flowtable.early { "early_ingress" } else { hook_name(flowtable.hook) };
+        self.write(format_args!("\n\t\thook {hook} priority {priority}\n"));
         if !flowtable.devices.is_empty() {
             let devices: Vec<&str> = flowtable.devices.iter().map(|d| &**d).collect();
             self.write(format_args!("\t\tdevices = {{ {} }}\n", devices.join(", ")));

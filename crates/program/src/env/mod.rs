@@ -10,7 +10,7 @@ use penstock_packet::Packet;
 
 use crate::State;
 use crate::expr::{CtDir, CtKey, Log, Synproxy};
-use crate::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;
 
 pub use socket::{LocalSocket, SocketKind, SocketQuery};
@@ -276,6 +276,13 @@ pub trait Env {
     fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
         let _ = (packet, offer);
         Decision::Drop
+    }
+
+    /// Puts the packet's connection into a flowtable (`nft_flow_offload_eval()`): `Continue`, or `Break` where that is not
+    /// possible (yet).
+    fn flow_offload(&mut self, packet: &Packet, flowtable: FlowtableIndex) -> Decision {
+        let _ = (packet, flowtable);
+        Decision::Break
     }
 
     /// A local socket.

@@ -382,6 +382,7 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::Nat(nat) => nat::eval(nat, registers, packet, env),
         Op::Queue(queue) => Step::Verdict(queue::eval(queue, registers, packet, env)),
         Op::Synproxy(offer) => stateful::synproxy(offer, packet, env),
+        Op::FlowOffload(flowtable) => env.flow_offload(packet, *flowtable).into(),
         Op::Tproxy { family, addr, port } => socket::tproxy(*family, *addr, *port, registers, packet, env),
         Op::Socket { key, level, dst } => socket::load(*key, *level, *dst, registers, packet, env),
         Op::Osf { ttl, version, dst } => osf::eval(*ttl, *version, *dst, registers, packet, env),

@@ -39,7 +39,8 @@ impl OpenTable<'_> {
             if new.flags & !(HW_OFFLOAD | COUNTER) != 0 || (new.flags ^ there.flags) & HW_OFFLOAD != 0 {
                 return whole(Errno::Eopnotsupp);
             }
-            if new.hook.is_some_and(|hook| hook != (there.hook, there.priority)) {
+            let hook = (there.hook, there.priority);
+            if new.hook.is_some_and(|new_hook| new_hook != hook || new.early != there.early) {
                 return whole(Errno::Eopnotsupp);
             }
             self.checked_flow_devices(&new.devices, Some(handle))?;
@@ -70,12 +71,15 @@ impl OpenTable<'_> {
         self.checked_flow_devices(&new.devices, None)?;
         self.batch.changed = true;
         let handle = self.next_handle();
+        let registered = self.batch.next_registration();
         self.index.flowtables.insert(new.name.clone(), handle);
         self.table.flowtables.push(Arc::new(Flowtable {
             name: new.name,
             handle,
             hook,
+            early: new.early,
             priority,
+            registered,
             devices: new.devices,
             flags: new.flags,
         }));

@@ -31,7 +31,7 @@ const NAME_MAX: usize = 255;
 struct Counters {
     /// Last handle given to a table.
     table_handle: u64,
-    /// Base chains registered so far.
+    /// Base chains and flowtables registered so far.
     registered: u64,
 }
 
@@ -106,7 +106,9 @@ impl Ruleset {
         let table_handle =
             generation.tables.iter().map(|t| t.handle).max().unwrap_or(0).max(last_table_handle);
         let chains = generation.tables.iter().flat_map(|t| &t.chains);
-        let registered = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered).max().unwrap_or(0);
+        let of_chains = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered);
+        let flowtables = generation.tables.iter().flat_map(|t| &t.flowtables);
+        let registered = of_chains.chain(flowtables.map(|f| f.registered)).max().unwrap_or(0);
         Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
     }
 

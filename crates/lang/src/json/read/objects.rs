@@ -323,7 +323,8 @@ impl Reader<'_> {
         let mut block = FlowtableBlock::default();
         if !matches!(verb, Verb::Delete { .. }) {
             let hook = self.text(object, "hook", 0)?;
-            block.hook = hook_by_name(hook);
+            block.early = hook == "early_ingress";
+            block.hook = if block.early { Some(Hook::Ingress) } else { hook_by_name(hook) };
             if block.hook.is_none() {
                 return self.error(format!("Invalid flowtable hook '{hook}'."));
             }
