@@ -286,7 +286,7 @@ fn what_is_wrong_is_told_with_its_place() {
     place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
     place.write("bad.nft", b"table inet t {\n\tchain f {\n\t\tudp dport nowhere drop\n\t}\n}\n");
     place.write("busy.nft", b"delete table ip t\n");
-    place.write("flow.nft", b"table ip t {\n\tflowtable x {\n\t\thook ingress priority 0; devices = { lan };\n\t}\n\tchain f {\n\t\ttype filter hook forward priority 0;\n\t\tcounter flow add @x\n\t}\n}\n");
+    place.write("helper.nft", b"table ip t {\n\tct helper h {\n\t\ttype \"RAS\" protocol udp\n\t}\n\tchain f {\n\t\ttype filter hook prerouting priority 0;\n\t\tcounter ct helper set \"h\"\n\t}\n}\n");
     let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
                    \t\tudp dport nowhere drop\n\t\t          ^^^^^^^\n";
     for (arguments, code, message) in [
@@ -299,7 +299,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         ("--net net.ip --rules bad.nft --read lan=lan.pcap", 1, nowhere),
         ("--net net.ip --rules busy.nft --read lan=lan.pcap", 1, "busy.nft:1:17-17: Error: "),
-        ("--net net.ip --rules flow.nft --read lan=lan.pcap", 1, "flow.nft:7:11-21: Error: "),
+        ("--net net.ip --rules helper.nft --read lan=lan.pcap", 1, "helper.nft:7:25-27: Error: "),
         (
             "--net net.ip --rules rules.nft --read lan=none.pcap",
             1,

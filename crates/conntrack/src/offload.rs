@@ -25,15 +25,35 @@ pub struct Return {
 }
 
 impl Conntrack {
-    /// Says that packets of a confirmed connection are not tracked any more. `token` comes back with
-    /// [`Conntrack::next_ended`] if the connection ends before [`Conntrack::return_offloaded`].
-    pub fn set_offloaded(&mut self, n: u32, token: u64) {
+    fn put_offload(&mut self, n: u32, token: u64) {
         if self.offloads.len() <= n as usize {
             self.offloads.resize(n as usize + 1, 0);
         }
         if let Some(place) = self.offloads.get_mut(n as usize) {
             *place = token;
         }
+    }
+
+    /// Keeps a note of why packets of a connection are tracked although they need not be.
+    #[inline]
+    pub fn note_refusal(&mut self, n: u32, note: u32) {
+        let e = &self.store[n];
+        if !e.has(status::OFFLOAD) {
+            self.put_offload(n, u64::from(e.serial) << 32 | u64::from(note));
+        }
+    }
+
+    /// That note.
+    pub fn refusal(&self, n: u32) -> Option<u32> {
+        let e = self.store.get_live(n).filter(|e| !e.has(status::OFFLOAD))?;
+        let note = *self.offloads.get(n as usize)?;
+        (note >> 32 == u64::from(e.serial)).then_some(note as u32)
+    }
+
+    /// Says that packets of a confirmed connection are not tracked any more. `token` comes back with
+    /// [`Conntrack::next_ended`] if the connection ends before [`Conntrack::return_offloaded`].
+    pub fn set_offloaded(&mut self, n: u32, token: u64) {
+        self.put_offload(n, token);
         let e = &mut self.store[n];
         e.status |= status::OFFLOAD;
         if let Proto::Tcp(t) = &mut e.proto {

@@ -16,14 +16,44 @@ use crate::worker::Worker;
 /// Frames of a burst at most: a bit of a word for each.
 pub(crate) const BURST: usize = u64::BITS as usize;
 
+/// Time between the first and the last frame of a burst at most, in nanoseconds: what is far apart in a capture was no burst.
+const SPAN: u64 = 100_000;
+
 /// The frames of a burst that are still to be received, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left(u64);
 
 impl Left {
     /// The first `count`, at most [`BURST`].
-    fn first(count: usize) -> Self {
+    fn all_of(count: usize) -> Self {
         Left(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
+    }
+
+    /// None.
+    pub(crate) const NONE: Left = Left(0);
+
+    /// The first of them.
+    #[inline(always)]
+    pub(crate) fn first(self) -> Option<usize> {
+        (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
+    }
+
+    /// Those of them for which `is` says so.
+    #[inline(always)]
+    pub(crate) fn and(self, is: impl Fn(usize) -> bool) -> Left {
+        Left(self.fold(0, |all, at| all | u64::from(is(at)) << at))
+    }
+
+    /// Without some others.
+    #[inline(always)]
+    pub(crate) const fn without(self, others: Left) -> Left {
+        Left(self.0 & !others.0)
+    }
+
+    /// With another one, which is less than [`BURST`].
+    #[inline(always)]
+    pub(crate) const fn with(self, at: usize) -> Left {
+        Left(self.0 | 1 << (at % BURST))
     }
 }
 
@@ -43,6 +73,10 @@ pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl
     let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; BURST];
     let mut count = 0;
     for frame in frames {
+        if count > 0 && frame.time.abs_diff(burst[0].time) > SPAN {
+            take(&burst[..count]);
+            count = 0;
+        }
         burst[count] = frame;
         count += 1;
         if count == BURST {
@@ -58,8 +92,10 @@ pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl
 impl<S: Sink> Worker<'_, S> {
     /// Frames from devices, at most [`BURST`] of them, and all that follows from each.
     pub(crate) fn receive_burst(&mut self, frames: &[Frame<'_>], packet: &mut Packet) {
-        // Early ingress belongs here: what it sends away itself is not left.
-        let left = Left::first(frames.len());
+        let mut left = Left::all_of(frames.len());
+        if self.hooks.has_early() {
+            left = self.early_ingress(frames, left, packet);
+        }
         self.receive_left(frames, left, packet);
     }
 
@@ -94,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_left_is_received_in_order() {
         for count in [0, 1, 5, 63, 64] {
-            assert!(Left::first(count).eq(0..count), "{count}");
+            assert!(Left::all_of(count).eq(0..count), "{count}");
         }
         assert!(Left(0b1010_0001).eq([0, 5, 7]));
         assert!(Left(1 << 63 | 1).eq([0, 63]));

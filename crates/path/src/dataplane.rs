@@ -11,6 +11,7 @@ use penstock_ruleset::link::Linked;
 
 use crate::burst::gather;
 use crate::code::{Codes, Engine};
+use crate::flow::{FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
@@ -69,6 +70,7 @@ impl Dataplane {
             }
         }
         self.hooks = Arc::new(hooks);
+        self.state.flows.set_rules(&linked, &mut self.state.conntrack);
         self.linked = linked;
         self.codes.forget();
     }
@@ -115,6 +117,7 @@ impl Dataplane {
     /// Puts traffic control in force; what waited in queues is gone.
     pub fn set_tc(&mut self, config: Arc<penstock_tc::Config>) {
         self.state.tc = Some(Box::new(Tc::new(config)));
+        self.state.flows.changed();
     }
 
     /// Lets all leave that waits in queues of devices, as time goes on.
@@ -185,6 +188,26 @@ impl Dataplane {
     /// The connections that are tracked.
     pub fn conntrack(&self) -> &Conntrack {
         &self.state.conntrack
+    }
+
+    /// Flows in flowtables.
+    pub fn flows(&self) -> impl Iterator<Item = ListedFlow<'_>> {
+        self.state.flows.list(&self.state.conntrack)
+    }
+
+    /// Connections that `flow add` could not put into a flowtable, and why.
+    pub fn refused_flows(&self) -> impl Iterator<Item = RefusedFlow<'_>> {
+        self.state.flows.list_refused(&self.state.conntrack)
+    }
+
+    /// How often `flow add` could not, by reason.
+    pub fn flow_refusals(&self) -> impl Iterator<Item = (NotOffloaded, u64)> + '_ {
+        self.state.flows.refusals()
+    }
+
+    /// What happened to flows so far, in all flowtables.
+    pub fn flow_counts(&self) -> FlowCounts {
+        self.state.flows.counts()
     }
 
     /// The same for changes between bursts: entries that are loaded, deleted, or marked.

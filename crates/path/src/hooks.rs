@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use penstock_jit::{self as jit, List};
 use penstock_net::Network;
 use penstock_program::Hook;
-use penstock_program::image::ChainIndex;
+use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_ruleset::Family;
-use penstock_ruleset::link::{Linked, LinkedBase};
+use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::{BaseChain, ChainType};
 use penstock_ruleset::needs::PerFamily;
 
@@ -43,6 +43,8 @@ pub(crate) enum Stage {
     Conntrack,
     /// The connection is bound to what it is translated to, and the packet follows (`nf_nat_inet_fn()`).
     Nat,
+    /// Packets of flows that left the rules are forwarded (`nf_flow_offload_inet_hook()`).
+    Flowtable(FlowtableIndex),
     /// Handshakes with servers that a proxy answers for (`ipv4_synproxy_hook()`, `ipv6_synproxy_hook()`).
     Synproxy,
     /// A new connection is entered into the table, since its packet came through (`nf_confirm()`).
@@ -103,6 +105,7 @@ const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
 const INGRESS: u32 = 20;
 const EGRESS: u32 = 21;
+const EARLY: u32 = 22;
 
 /// All lists of a generation. An empty list costs the test of one bit.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -116,6 +119,8 @@ pub(crate) struct Hooks {
     /// By index of the device.
     ingress: Vec<HookList>,
     egress: Vec<HookList>,
+    /// Flowtables before everything else, by index of the device.
+    early: Vec<Vec<FlowtableIndex>>,
     /// The lists that code is made for.
     code: Vec<List>,
 }
@@ -147,6 +152,7 @@ struct Registry {
     nat: [Vec<Registered>; LISTS],
     ingress: Vec<Vec<Registered>>,
     egress: Vec<Vec<Registered>>,
+    early: Vec<Vec<Registered>>,
 }
 
 impl Registry {
@@ -181,6 +187,21 @@ impl Registry {
             if let Some(slot) = slot(protocol, base.hook) {
                 let lists = if base.kind == ChainType::Nat { &mut self.nat } else { &mut self.lists };
                 lists[slot].push(entry);
+            }
+        }
+    }
+
+    /// Flowtables are registered for their devices, as chains.
+    fn flowtable(&mut self, net: &Network, at: FlowtableIndex, linked: &LinkedFlowtable) {
+        let flowtable = &linked.flowtable;
+        let stage = Stage::Flowtable(at);
+        let entry = Registered { priority: flowtable.priority, order: Reverse(flowtable.registered), stage };
+        let lists = if flowtable.early { &mut self.early } else { &mut self.ingress };
+        for link in net.links() {
+            if flowtable.devices.iter().any(|d| names(d, &link.name))
+                && let Some(list) = lists.get_mut(link.index as usize)
+            {
+                list.push(entry);
             }
         }
     }
@@ -233,6 +254,7 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
         Stage::Defrag
         | Stage::Conntrack
         | Stage::Nat
+        | Stage::Flowtable(_)
         | Stage::Synproxy
         | Stage::Confirm
         | Stage::BridgeConntrack
@@ -240,6 +262,23 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
         | Stage::BridgeConfirm => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
+}
+
+/// The same for a list of flowtables only.
+fn flowtables(list: Vec<Registered>) -> Vec<FlowtableIndex> {
+    let flowtable = |stage| match stage {
+        Stage::Flowtable(at) => Some(at),
+        Stage::Chain(_)
+        | Stage::Defrag
+        | Stage::Conntrack
+        | Stage::Nat
+        | Stage::Synproxy
+        | Stage::Confirm
+        | Stage::BridgeConntrack
+        | Stage::BridgeInput
+        | Stage::BridgeConfirm => None,
+    };
+    ordered(list).into_iter().filter_map(flowtable).collect()
 }
 
 /// An entry as compiled code knows it, in a list of this family (`NFPROTO_*`) at this hook.
@@ -254,6 +293,7 @@ fn code_entry(stage: &Stage, nfproto: u8, ingress: bool) -> jit::Entry {
         Stage::Defrag
         | Stage::Conntrack
         | Stage::Nat
+        | Stage::Flowtable(_)
         | Stage::Synproxy
         | Stage::Confirm
         | Stage::BridgeConntrack
@@ -290,10 +330,14 @@ impl Hooks {
         let mut registry = Registry {
             ingress: vec![Vec::new(); devices],
             egress: vec![Vec::new(); devices],
+            early: vec![Vec::new(); devices],
             ..Registry::default()
         };
         for LinkedBase { chain, family, base } in &linked.bases {
             registry.chain(net, *family, *chain, base);
+        }
+        for (at, flowtable) in (0..).zip(&linked.flowtables) {
+            registry.flowtable(net, FlowtableIndex(at), flowtable);
         }
         let needs = &linked.needs;
         let before_routing = |priority| [(Hook::Prerouting, priority), (Hook::Output, priority)];
@@ -316,6 +360,7 @@ impl Hooks {
         }
         used |= u32::from(registry.ingress.iter().any(|l| !l.is_empty())) << INGRESS;
         used |= u32::from(registry.egress.iter().any(|l| !l.is_empty())) << EGRESS;
+        used |= u32::from(registry.early.iter().any(|l| !l.is_empty())) << EARLY;
         let mut code = Vec::new();
         let mut slots = 0..LISTS;
         let lists = registry.lists.map(|list| {
@@ -330,7 +375,8 @@ impl Hooks {
         };
         let (ingress, egress) = (per_device(registry.ingress, true), per_device(registry.egress, false));
         let tracks = needs.conntrack.any();
-        Hooks { used, tracks, lists, nat: registry.nat.map(chains), ingress, egress, code }
+        let early = registry.early.into_iter().map(flowtables).collect();
+        Hooks { used, early, tracks, lists, nat: registry.nat.map(chains), ingress, egress, code }
     }
 
     /// Whether received packets get connections.
@@ -347,6 +393,7 @@ impl Hooks {
             Some(Stage::Defrag) => "defragmentation",
             Some(Stage::Conntrack) => "connection tracking",
             Some(Stage::Nat) => "translation",
+            Some(Stage::Flowtable(_)) => "flowtable",
             Some(Stage::Synproxy) => "synproxy",
             Some(Stage::Confirm) => "confirmation",
             Some(Stage::BridgeConntrack) => "connection tracking of bridged frames",
@@ -378,6 +425,18 @@ impl Hooks {
             return &NOTHING;
         }
         self.ingress.get(device as usize).unwrap_or(&NOTHING)
+    }
+
+    /// Whether flowtables are before everything else on some device.
+    #[inline]
+    pub(crate) fn has_early(&self) -> bool {
+        self.used & 1 << EARLY != 0
+    }
+
+    /// Those of a device, in order.
+    #[inline]
+    pub(crate) fn early(&self, device: u32) -> &[FlowtableIndex] {
+        self.early.get(device as usize).map_or(&[], Vec::as_slice)
     }
 
     /// What frames pass at egress of a device.

@@ -127,6 +127,7 @@ impl<S: Sink> Worker<'_, S> {
             Stage::Nat => self.nat(context, packet, destination),
             Stage::Synproxy => self.synproxy_stage(context, packet),
             Stage::Confirm => self.confirm(packet),
+            Stage::Flowtable(index) => self.flowtable(*index, packet),
             Stage::BridgeConntrack => self.bridge_track(context, packet),
             Stage::BridgeInput => self.bridge_input_track(packet),
             Stage::BridgeConfirm => self.bridge_confirm(packet),

@@ -195,6 +195,8 @@ pub struct Counters {
     pub delivered: u64,
     /// Packets that went to the forward path with a route.
     pub forwarded: u64,
+    /// Packets that flowtables forwarded.
+    pub fast: u64,
     /// Packets taken over by a rule or a fragment queue: they go on as something else, or wait.
     pub taken: u64,
     drops: Vec<u64>,
@@ -207,6 +209,7 @@ impl Default for Counters {
             transmitted: 0,
             delivered: 0,
             forwarded: 0,
+            fast: 0,
             taken: 0,
             drops: vec![0; DropReason::ALL.len()],
         }

@@ -41,6 +41,9 @@ impl<S: Sink> Worker<'_, S> {
         if !link.up {
             return self.drop(DropReason::LinkDown, packet);
         }
+        if gso.is_some() && self.hooks.has_early() && self.early_super(packet) {
+            return;
+        }
         self.pass_up(packet, None);
     }
 

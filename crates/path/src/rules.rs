@@ -12,7 +12,7 @@ use penstock_program::env::{
     Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
-use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome};
 use penstock_ruleset::Family;
@@ -428,6 +428,11 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     fn synproxy(&mut self, packet: &mut Packet, offer: &Synproxy) -> Decision {
         packet.finish_checksum();
         self.worker.synproxy(packet, offer)
+    }
+
+    fn flow_offload(&mut self, packet: &Packet, flowtable: FlowtableIndex) -> Decision {
+        let destination = self.destination().copied();
+        self.worker.flow_offload(packet, flowtable, destination.as_ref())
     }
 
     fn queue_seed(&self) -> u32 {

@@ -48,8 +48,38 @@ pub struct Settings {
     pub host_groups: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
     pub fwmark_reflect: bool,
+    /// Of flowtables.
+    pub flow: FlowSettings,
     /// `net.netfilter.nf_conntrack_*`.
     pub conntrack: penstock_conntrack::Settings,
+}
+
+/// Settings of flowtables. Times are nanoseconds of the packet clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowSettings {
+    /// `net.netfilter.nf_flowtable_tcp_timeout`.
+    pub tcp_timeout: u64,
+    /// `net.netfilter.nf_flowtable_udp_timeout`.
+    pub udp_timeout: u64,
+    /// Of other protocols (`NF_FLOW_TIMEOUT`).
+    pub other_timeout: u64,
+    /// Flows of a flowtable at most.
+    pub max: u32,
+    /// At early ingress, packets of a flow within a burst are found together.
+    pub chains: bool,
+}
+
+impl Default for FlowSettings {
+    fn default() -> Self {
+        let timeout = 30 * SECOND;
+        FlowSettings {
+            tcp_timeout: timeout,
+            udp_timeout: timeout,
+            other_timeout: timeout,
+            max: 1 << 22,
+            chains: true,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -74,6 +104,7 @@ impl Default for Settings {
             host_extensions: false,
             host_groups: false,
             fwmark_reflect: false,
+            flow: Default::default(),
             conntrack: Default::default(),
         }
     }

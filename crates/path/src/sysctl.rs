@@ -39,6 +39,8 @@ impl Settings {
             "net.netfilter.nf_conntrack_frag6_high_thresh" => {
                 self.conntrack_fragment6_memory = value as usize;
             }
+            "net.netfilter.nf_flowtable_tcp_timeout" => self.flow.tcp_timeout = seconds,
+            "net.netfilter.nf_flowtable_udp_timeout" => self.flow.udp_timeout = seconds,
             "net.ipv4.fwmark_reflect" => self.fwmark_reflect = flag()?,
             _ => {
                 let known = name.strip_prefix("net.netfilter.").ok_or(SysctlError::Unknown)?;
@@ -60,11 +62,13 @@ mod tests {
             ("net.ipv4.ipfrag_time", 5),
             ("net.ipv4.icmp_ratelimit", 20),
             ("net.netfilter.nf_conntrack_max", 7),
+            ("net.netfilter.nf_flowtable_udp_timeout", 8),
             ("net.netfilter.nf_conntrack_udp_timeout", 9),
         ] {
             assert_eq!(settings.set_sysctl(name, value), Ok(()), "{name}");
         }
         assert_eq!((settings.fragment_time, settings.icmp_ratelimit), (5 * SECOND, 20 * MILLISECOND));
+        assert_eq!(settings.flow.udp_timeout, 8 * SECOND);
         assert_eq!(
             (settings.conntrack.max, settings.conntrack.get("nf_conntrack_udp_timeout")),
             (7, Some(9))

@@ -79,6 +79,8 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn pass_time(&mut self, now: u64) {
         self.run_queues(now);
         self.expire_fragments(now);
+        // Before connections end for want of packets that went by them.
+        self.state.flows.pass_time(&mut self.state.conntrack, now);
         if now >= self.state.next_expiry {
             // Where much ends at once, the rest follows with the next packets.
             let done = self.state.conntrack.expire(now);

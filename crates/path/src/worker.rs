@@ -16,6 +16,7 @@ use penstock_wire::ethernet;
 use crate::bridge::Bridges;
 use crate::connections::Policies;
 use crate::counted::Counted;
+use crate::flow::Flows;
 use crate::hooks::Hooks;
 use crate::limit::Limits;
 use crate::queue::Queues;
@@ -84,6 +85,8 @@ pub(crate) struct State {
     pub(crate) policies: Policies,
     /// Connections that `ct count` counts.
     pub(crate) counted: Counted,
+    /// Flows that left the rules.
+    pub(crate) flows: Flows,
     /// When connections that have lived out are looked for next.
     pub(crate) next_expiry: u64,
     /// The host's sockets.
@@ -136,6 +139,7 @@ impl State {
             conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
             policies: Policies::default(),
             counted: Counted::default(),
+            flows: Flows::new(settings.flow.clone(), seed),
             next_expiry: 0,
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),

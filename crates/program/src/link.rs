@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::env::NatKind;
 use crate::expr::*;
-use crate::image::{ChainIndex, FlowtableIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful};
+use crate::image::{
+    ChainIndex, FlowtableIndex, LinkedElements, LinkedVerdict, Load, Op, SetUpdate, Stateful,
+};
 use crate::image::{InnerLoad, LinkedInner, LinkedNat, LinkedQueue, LinkedSet};
 use crate::state::{BadLimit, Bucket};
 use crate::{Data, Register, State, Verdict};
@@ -548,10 +550,9 @@ fn link_expr(
         }
         Expr::FlowOffload(x) => {
             let known = names.flowtable(&x.flowtable);
-            Op::FlowOffload(known.ok_or_else(|| LinkReason::Unknown {
-                what: "flowtable",
-                name: x.flowtable.clone(),
-            })?)
+            Op::FlowOffload(
+                known.ok_or_else(|| LinkReason::Unknown { what: "flowtable", name: x.flowtable.clone() })?,
+            )
         }
         // `supported` refuses it first.
         Expr::Xt(_) => {

@@ -179,8 +179,8 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         }
     }
     // They are the last so far.
-    let first = flowtables.len() - table.flowtables.len();
-    let flowtables = (first..).zip(&table.flowtables);
+    let first_flowtable = flowtables.len() - table.flowtables.len();
+    let flowtables = (first_flowtable..).zip(&table.flowtables);
     let flowtables = flowtables.map(|(i, f)| (&*f.name, FlowtableIndex(i as u32))).collect();
     let resolver = Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
     let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };

@@ -161,7 +161,8 @@ pub fn delete_counter(name: &str) -> Change {
 
 pub fn flowtable(name: &str, devices: &[&str]) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
-    let flowtable = NewFlowtable { name: name.into(), hook: Some((Hook::Ingress, 0)), early: false, devices, flags: 0 };
+    let flowtable =
+        NewFlowtable { name: name.into(), hook: Some((Hook::Ingress, 0)), early: false, devices, flags: 0 };
     Change::AddFlowtable { family: IP, table: "t".into(), mode: Mode::Add, flowtable }
 }
 

@@ -1,0 +1,370 @@
+//! Early ingress: bursts of frames directly after reception, before taps and everything else ("New fast forwarding path",
+//! 2018).
+//!
+//! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the other. They are not
+//! merged, so nothing has to be cut again. What falls back is received in its place among what is left of the burst; a packet
+//! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it.
+
+use penstock_flowtable::{ArrivalId, At, rewrite};
+use penstock_net::Mac;
+use penstock_packet::{Meta, Packet};
+use penstock_program::image::FlowtableIndex;
+use penstock_wire::ethernet;
+
+use super::ingress::{Fate, fate};
+use super::seen::{self, Not, Seen};
+use super::table::Table;
+use super::ways::{Kind, Resolved};
+use crate::burst::{BURST, Left};
+use crate::sink::{Frame, Sink};
+use crate::worker::Worker;
+
+/// Pairs of hosts kept apart; with more, all that follows takes the normal way.
+const APART: usize = 8;
+/// No further frame of a chain.
+const END: u8 = u8::MAX;
+
+/// What is known of the frames of a burst.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    seen: [Seen; BURST],
+    hashes: [u64; BURST],
+    /// The frame that follows in its chain.
+    next: [u8; BURST],
+    /// Last frame of the chain that a frame begins.
+    last: [u8; BURST],
+    /// Frames that begin chains.
+    first: [u8; BURST],
+    chains: usize,
+    /// The latest chain by hash, as the number of its first frame and one.
+    recent: [u8; BURST],
+    apart: [([u64; 2], [u64; 2]); APART],
+    kept_apart: usize,
+    /// The frame that leaves.
+    out: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch {
+            seen: [Seen::default(); BURST],
+            hashes: [0; BURST],
+            next: [END; BURST],
+            last: [0; BURST],
+            first: [0; BURST],
+            chains: 0,
+            recent: [0; BURST],
+            apart: Default::default(),
+            kept_apart: 0,
+            out: vec![0; ethernet::LEN + 2048],
+        }
+    }
+}
+
+impl Scratch {
+    fn begin(&mut self) {
+        self.chains = 0;
+        self.kept_apart = 0;
+        self.recent = [0; BURST];
+    }
+
+    #[inline(always)]
+    fn is_apart(&self, seen: &Seen) -> bool {
+        if self.kept_apart == 0 {
+            return false;
+        }
+        let pairs = self.apart.get(..self.kept_apart);
+        pairs.is_none_or(|pairs| pairs.contains(&(seen.key.src, seen.key.dst)))
+    }
+
+    /// What follows between two hosts takes the normal way.
+    #[cold]
+    fn keep_apart(&mut self, src: [u64; 2], dst: [u64; 2]) {
+        if let Some(place) = self.apart.get_mut(self.kept_apart) {
+            *place = (src, dst);
+        }
+        // One more than there is room for means all.
+        self.kept_apart = (self.kept_apart + 1).min(APART + 1);
+    }
+
+    /// Appends a frame to its chain, or begins one; whether it did.
+    #[inline(always)]
+    fn chain(&mut self, at: usize, seen: Seen, hash: impl FnOnce(&Seen) -> u64, chained: bool) -> bool {
+        self.seen[at] = seen;
+        self.next[at] = END;
+        if chained && let Some(latest) = self.chains.checked_sub(1) {
+            let first = usize::from(self.first[latest]);
+            if self.seen[first].key == seen.key {
+                self.append(first, at);
+                return false;
+            }
+        }
+        let hash = hash(&seen);
+        if chained {
+            let recent = usize::from(self.recent[hash as usize % BURST]);
+            if let Some(first) = recent.checked_sub(1)
+                && self.seen[first].key == seen.key
+            {
+                self.append(first, at);
+                return false;
+            }
+            self.recent[hash as usize % BURST] = at as u8 + 1;
+        }
+        self.hashes[at] = hash;
+        self.last[at] = at as u8;
+        self.first[self.chains] = at as u8;
+        self.chains += 1;
+        true
+    }
+
+    #[inline(always)]
+    fn append(&mut self, first: usize, at: usize) {
+        let last = usize::from(std::mem::replace(&mut self.last[first], at as u8));
+        self.next[last] = at as u8;
+    }
+}
+
+/// Where frames of a device arrive.
+#[derive(Clone, Copy)]
+struct Arrives {
+    device: u32,
+    mac: Mac,
+    arrival: ArrivalId,
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Sends away what flowtables at early ingress take of a burst; gives what is left.
+    pub(crate) fn early_ingress(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) -> Left {
+        let Some(mut scratch) = self.state.flows.scratch.take() else { return left };
+        if let Some(frame) = frames.first() {
+            self.pass_time(frame.time);
+        }
+        self.state.flows.drop_ended(&mut self.state.conntrack);
+        let hooks = self.hooks;
+        let mut left = left;
+        for level in 0.. {
+            let table_of = |frame: &Frame<'_>| hooks.early(frame.device).get(level).copied();
+            let mut todo = left.and(|at| frames.get(at).is_some_and(|f| table_of(f).is_some()));
+            if todo == Left::NONE {
+                break;
+            }
+            while let Some(index) = todo.first().and_then(|at| frames.get(at)).and_then(table_of) {
+                let same = todo.and(|at| frames.get(at).and_then(table_of) == Some(index));
+                let gone = self.early_table(index, frames, same, &mut scratch, packet);
+                left = left.without(gone);
+                todo = todo.without(same);
+            }
+        }
+        self.state.flows.scratch = Some(scratch);
+        left
+    }
+
+    /// The same for one flowtable and frames of its devices; gives those that left.
+    fn early_table(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: Left,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> Left {
+        self.find_chains(index, frames, these, scratch);
+        let Some(table) = self.state.flows.table(index) else { return Left::NONE };
+        for &first in scratch.first.iter().take(scratch.chains) {
+            table.flows.prefetch_flow(scratch.hashes[usize::from(first)]);
+        }
+        let mut gone = Left::NONE;
+        for chain in 0..scratch.chains {
+            let first = usize::from(scratch.first[chain]);
+            let Some(table) = self.state.flows.table(index) else { break };
+            let found = table.flows.find(scratch.hashes[first], &scratch.seen[first].key);
+            if let Some(at) = found {
+                self.send_chain(index, at, frames, first, scratch, packet, &mut gone);
+            }
+        }
+        gone
+    }
+
+    /// Reads frames, and puts those of one flow into chains.
+    #[inline(always)]
+    fn find_chains(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: Left,
+        scratch: &mut Scratch,
+    ) {
+        scratch.begin();
+        let chained = self.settings.flow.chains;
+        let Some(table) = self.state.flows.table(index) else { return };
+        let mut arrives: Option<Arrives> = None;
+        for at in these {
+            let Some(frame) = frames.get(at) else { continue };
+            let here = match arrives {
+                Some(here) if here.device == frame.device => here,
+                _ => match self.arrives(table, frame.device) {
+                    Some(here) => *arrives.insert(here),
+                    None => continue,
+                },
+            };
+            let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
+                continue;
+            };
+            if link[..6] != here.mac.0 {
+                continue;
+            }
+            let seen = match u16::from_be_bytes([link[12], link[13]]) {
+                ethernet::IPV4 => seen::ipv4(network, here.arrival),
+                ethernet::IPV6 => seen::ipv6(network, here.arrival),
+                _ => continue,
+            };
+            match seen {
+                Ok(seen) if !scratch.is_apart(&seen) => {
+                    let new = scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained);
+                    if new {
+                        table.flows.prefetch(scratch.hashes[at]);
+                    }
+                }
+                Ok(_) | Err(Not::Other) => {}
+                Err(Not::Between(src, dst)) => scratch.keep_apart(src, dst),
+            }
+        }
+    }
+
+    fn arrives(&self, table: &Table, device: u32) -> Option<Arrives> {
+        let link = self.net.link(device).filter(|l| l.up)?;
+        let arrival = table.plain(device);
+        (arrival != Table::NOWHERE).then_some(Arrives { device, mac: link.mac, arrival })
+    }
+
+    /// Sends the frames of a chain, up to one that falls back.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn send_chain(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        frames: &[Frame<'_>],
+        first: usize,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+        gone: &mut Left,
+    ) {
+        let Some(way) = self.way(index, at) else { return };
+        let Some(table) = self.state.flows.table_mut(index) else { return };
+        let mut half = *table.flows.half(at);
+        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
+        let link = self.net.link(way.device).filter(|_| way.kind == Kind::Wire);
+        if link.is_some() {
+            let protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
+            scratch.out[..12].copy_from_slice(&way.link);
+            scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
+        }
+        let mut meta = Meta {
+            protocol: if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 },
+            oif: way.device,
+            ..Meta::default()
+        };
+        let (mut packets, mut bytes, mut latest) = (0, 0, 0);
+        let mut member = first as u8;
+        let mut ended = None;
+        while let Some((frame, seen)) =
+            frames.get(usize::from(member)).zip(scratch.seen.get(usize::from(member)))
+        {
+            let Some(table) = self.state.flows.table_mut(index) else { break };
+            half.used = half.used.max(latest);
+            // All that speaks against it is rare.
+            let usual = seen.flags & seen::tcp_flag::ANY == 0
+                && seen.len <= way.mtu
+                && way.kind != Kind::Gone
+                && !table.is_over(half.protocol(), half.used, frame.time);
+            if !usual {
+                match fate(table, at, seen, seen.len, &way, frame.time) {
+                    Fate::Goes => {}
+                    Fate::FallsBack => break,
+                    Fate::Ends(cause) => {
+                        ended = Some((cause, frame.time));
+                        break;
+                    }
+                }
+            }
+            match link {
+                Some(link) => {
+                    let len = seen.len as usize;
+                    let end = ethernet::LEN + len;
+                    if scratch.out.len() < end {
+                        scratch.out.resize(end, 0);
+                    }
+                    let (Some(from), Some(to)) =
+                        (frame.bytes.get(ethernet::LEN..end), scratch.out.get_mut(ethernet::LEN..end))
+                    else {
+                        break;
+                    };
+                    to.copy_from_slice(from);
+                    if half.is_ipv4() {
+                        rewrite::ipv4(&half, to);
+                    } else {
+                        rewrite::ipv6(&half, addresses, to);
+                    }
+                    meta.time = frame.time;
+                    self.sink.transmit(link, &scratch.out[..end], &meta);
+                }
+                None => {
+                    let seen = *seen;
+                    self.send_flow_frame(index, at, frame, &seen, &way, packet);
+                }
+            }
+            packets += 1;
+            bytes += u64::from(seen.len);
+            latest = latest.max(frame.time);
+            *gone = gone.with(usize::from(member));
+            member = scratch.next[usize::from(member)];
+        }
+        if packets > 0 {
+            self.state.counters.received += packets;
+            if link.is_some() {
+                self.state.counters.fast += packets;
+                self.state.counters.transmitted += packets;
+            }
+            self.state.count_flow(index, at, latest, packets, bytes);
+            if let Some(table) = self.state.flows.table_mut(index) {
+                table.counts.chained += packets - 1;
+            }
+        }
+        if member != END
+            && let Some(table) = self.state.flows.table_mut(index)
+        {
+            table.counts.fell_back += 1;
+        }
+        if let Some((cause, now)) = ended {
+            self.state.end_flow(index, at.flow, cause, now);
+        }
+    }
+
+    /// Sends a frame through its device as other packets.
+    fn send_flow_frame(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        frame: &Frame<'_>,
+        seen: &Seen,
+        way: &Resolved,
+        packet: &mut Packet,
+    ) {
+        let Some(link) = self.net.link(frame.device) else { return };
+        packet.receive_ethernet(frame.bytes, link.mac);
+        packet.meta.time = frame.time;
+        packet.meta.iif = frame.device;
+        self.send_flow(index, at, seen, way, packet);
+        self.drain();
+    }
+
+    /// Early ingress of a super-packet. Whether it left.
+    pub(crate) fn early_super(&mut self, packet: &mut Packet) -> bool {
+        let hooks = self.hooks;
+        hooks
+            .early(packet.meta.iif)
+            .iter()
+            .any(|index| self.flowtable(*index, packet) != crate::rules::End::Accept)
+    }
+}

@@ -1,0 +1,143 @@
+//! Flowtables: flows that leave the rules, and how their packets are forwarded (`net/netfilter/nf_flow_table_*.c`).
+//!
+//! - `add`: a rule puts a flow into a table;
+//! - `ingress`: the fast path for one packet, at ingress of its device;
+//! - `early`: the same for bursts of frames, before everything else: packets of a flow are found together and leave together;
+//! - `table`: flows end, and go back to connection tracking;
+//! - `list`: what there is, and why what is not there is not.
+
+mod add;
+mod early;
+mod ingress;
+mod list;
+mod reason;
+mod seen;
+mod table;
+mod token;
+mod ways;
+
+use penstock_conntrack::Conntrack;
+use penstock_program::image::FlowtableIndex;
+use penstock_ruleset::link::Linked;
+
+pub use list::{ListedFlow, RefusedFlow};
+pub use reason::NotOffloaded;
+pub use table::FlowCounts;
+
+use crate::settings::FlowSettings;
+use early::Scratch;
+use table::{Identity, Table};
+
+/// All flowtables of a generation with their flows.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    /// By [`FlowtableIndex`].
+    tables: Vec<Table>,
+    settings: FlowSettings,
+    next_uid: u32,
+    seed: u64,
+    /// Grows when anything changes that ways depend on; never 0.
+    epoch: u32,
+    /// When flows are looked for next that have lived out.
+    next_sweep: u64,
+    refusals: Vec<u64>,
+    /// What happened in tables that are no more.
+    gone: FlowCounts,
+    scratch: Option<Box<Scratch>>,
+}
+
+impl Flows {
+    pub(crate) fn new(settings: FlowSettings, seed: u64) -> Self {
+        Flows {
+            tables: Vec::new(),
+            settings,
+            next_uid: 1,
+            seed,
+            epoch: 1,
+            next_sweep: u64::MAX,
+            refusals: vec![0; NotOffloaded::ALL.len()],
+            gone: FlowCounts::default(),
+            scratch: Some(Box::default()),
+        }
+    }
+
+    /// Takes over another generation: tables that it does not have end with their flows.
+    pub(crate) fn set_rules(&mut self, linked: &Linked, conntrack: &mut Conntrack) {
+        let mut old = std::mem::take(&mut self.tables);
+        for new in &linked.flowtables {
+            let identity = Identity::of(new);
+            let table = match old.iter().position(|t| t.identity == identity) {
+                Some(at) => {
+                    let mut table = old.swap_remove(at);
+                    table.update(new);
+                    table
+                }
+                None => {
+                    let uid = self.next_uid;
+                    self.next_uid = self.next_uid.wrapping_add(1).max(1);
+                    Table::new(new, uid, &self.settings, self.seed ^ u64::from(uid))
+                }
+            };
+            self.tables.push(table);
+        }
+        for table in &mut old {
+            table.clear(conntrack);
+            self.gone = self.gone.plus(&table.counts);
+        }
+        self.next_sweep = if self.tables.is_empty() { u64::MAX } else { 0 };
+        self.changed();
+    }
+
+    /// Something that ways depend on has changed.
+    pub(crate) fn changed(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+    }
+
+    pub(super) fn table(&self, at: FlowtableIndex) -> Option<&Table> {
+        self.tables.get(at.0 as usize)
+    }
+
+    pub(super) fn table_mut(&mut self, at: FlowtableIndex) -> Option<&mut Table> {
+        self.tables.get_mut(at.0 as usize)
+    }
+
+    /// Flows whose connections ended are gone afterwards.
+    #[inline(always)]
+    pub(crate) fn drop_ended(&mut self, conntrack: &mut Conntrack) {
+        if conntrack.has_ended() {
+            self.drop_each_ended(conntrack);
+        }
+    }
+
+    #[cold]
+    fn drop_each_ended(&mut self, conntrack: &mut Conntrack) {
+        while let Some(token) = conntrack.next_ended() {
+            let (uid, flow) = token::flow(token);
+            if let Some(table) = self.tables.iter_mut().find(|t| t.uid == uid) {
+                table.ended(flow);
+            }
+        }
+    }
+
+    /// Time goes on.
+    #[inline(always)]
+    pub(crate) fn pass_time(&mut self, conntrack: &mut Conntrack, now: u64) {
+        if now >= self.next_sweep {
+            self.sweep(conntrack, now);
+        }
+    }
+
+    #[inline(never)]
+    fn sweep(&mut self, conntrack: &mut Conntrack, now: u64) {
+        conntrack.advance(now);
+        self.drop_ended(conntrack);
+        let next = self.tables.iter_mut().map(|table| table.sweep(conntrack, now)).min();
+        self.next_sweep = next.unwrap_or(u64::MAX);
+    }
+
+    fn count_refusal(&mut self, reason: NotOffloaded) {
+        if let Some(count) = self.refusals.get_mut(reason as usize) {
+            *count += 1;
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How packets leave at present: what of that depends on the generation and the network is worked out once.
+
+use penstock_flowtable::{Transmit, Way};
+use penstock_net::Mac;
+
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+/// A way as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Resolved {
+    /// When it was worked out, by the number of changes before.
+    pub(super) epoch: u32,
+    pub(super) kind: Kind,
+    /// Device where it leaves.
+    pub(super) device: u32,
+    /// Largest packet.
+    pub(super) mtu: u32,
+    /// Link addresses: destination and source.
+    pub(super) link: [u8; 12],
+}
+
+/// How much there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A wire, with nobody who looks at frames before: they go there at once.
+    Wire,
+    /// Through the device as other packets do.
+    Device,
+    /// There is no such way any more.
+    Gone,
+}
+
+impl Resolved {
+    /// Not worked out.
+    pub(super) const UNKNOWN: Resolved =
+        Resolved { epoch: 0, kind: Kind::Gone, device: 0, mtu: 0, link: [0; 12] };
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Works out a way.
+    pub(super) fn resolve(&self, way: &Way, epoch: u32) -> Resolved {
+        let mut resolved = Resolved {
+            epoch,
+            kind: Kind::Gone,
+            device: way.device,
+            mtu: way.mtu,
+            link: link_addresses(way.destination, way.source),
+        };
+        let Some(link) = self.net.link(way.device).filter(|l| l.up) else { return resolved };
+        match way.transmit {
+            Transmit::Neigh => {
+                let Some(next) = way.next_hop else { return resolved };
+                let mac = match next {
+                    std::net::IpAddr::V4(a) => self.link_address4(link, a.into()),
+                    std::net::IpAddr::V6(a) => self.link_address6(link, a.into()),
+                };
+                let Some(Mac(mac)) = mac else { return resolved };
+                resolved.link = link_addresses(mac, link.mac.0);
+            }
+            Transmit::Direct => {}
+            Transmit::Xfrm(_) => return resolved,
+        }
+        let plain = link.vlan().is_none() && link.bridge().is_none() && !link.is_loopback();
+        let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();
+        resolved.kind = if plain && !watched { Kind::Wire } else { Kind::Device };
+        resolved
+    }
+}
+
+fn link_addresses(destination: [u8; 6], source: [u8; 6]) -> [u8; 12] {
+    let mut both = [0; 12];
+    both[..6].copy_from_slice(&destination);
+    both[6..].copy_from_slice(&source);
+    both
+}
