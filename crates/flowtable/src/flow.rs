@@ -63,7 +63,8 @@ pub struct Half {
     pub(crate) l4: u8,
     /// Bits of [`state`].
     pub state: u8,
-    pub(crate) reserved: u8,
+    /// Number of the network in which its ways were looked up or found to hold, modulo 256: the caller's.
+    pub network: u8,
     /// What the packet leaves with; addresses over IPv4 only.
     pub(crate) new_src: u32,
     pub(crate) new_dst: u32,
@@ -93,7 +94,7 @@ impl Half {
         l3: 0,
         l4: 0,
         state: 0,
-        reserved: 0,
+        network: 0,
         new_src: 0,
         new_dst: 0,
         new_ports: 0,
@@ -156,6 +157,8 @@ pub struct Life {
     pub connection: u64,
     /// When it was added, nanoseconds.
     pub added: u64,
+    /// What its ways were looked up with beside addresses, opaque here.
+    pub lookup: u64,
     /// Next free flow, in one that is not in use.
     pub(crate) next: u32,
     /// Of a flow over IPv6: number of its addresses.

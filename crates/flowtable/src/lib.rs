@@ -28,7 +28,7 @@
 //!     NewHalf { key: there, arrival: lan, way: Way::neighbour(3, [2; 6], [3; 6], 1500) },
 //!     NewHalf { key: back, arrival: wan, way: Way::neighbour(2, [4; 6], [5; 6], 1500) },
 //! ];
-//! let flow = table.add(&NewFlow { halves, connection: 1, translated: true, now: 0 }).unwrap();
+//! let flow = table.add(&NewFlow { halves, connection: 1, lookup: 0, network: 0, translated: true, now: 0 }).unwrap();
 //!
 //! let key = there.arriving(table.arrival(&lan).unwrap());
 //! let at = table.find(table.hash(&key), &key).unwrap();

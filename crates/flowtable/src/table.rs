@@ -45,6 +45,10 @@ pub struct NewFlow {
     pub halves: [NewHalf; 2],
     /// What it belongs to ([`Life::connection`]).
     pub connection: u64,
+    /// What its ways were looked up with ([`Life::lookup`]).
+    pub lookup: u64,
+    /// In which network ([`Half::network`]).
+    pub network: u8,
     /// Its connection is translated.
     pub translated: bool,
     /// The time, nanoseconds.
@@ -228,6 +232,11 @@ impl Flowtable {
         self.halves[flow as usize].iter_mut().for_each(|h| h.state |= bits);
     }
 
+    /// Notes that its ways hold in a network ([`Half::network`]).
+    pub fn set_network(&mut self, flow: u32, network: u8) {
+        self.halves[flow as usize].iter_mut().for_each(|h| h.network = network);
+    }
+
     /// Clears bits of [`state`] in both directions.
     pub fn clear_state(&mut self, flow: u32, bits: u8) {
         self.halves[flow as usize].iter_mut().for_each(|h| h.state &= !bits);
@@ -321,7 +330,7 @@ impl Flowtable {
         let flow = self.take();
         let addresses = if keys[0].l3 == IPV4 { NONE } else { self.put_addresses(&keys) };
         self.lives[flow as usize] =
-            Life { connection: new.connection, added: new.now, next: NONE, addresses };
+            Life { connection: new.connection, lookup: new.lookup, added: new.now, next: NONE, addresses };
         for direction in Direction::BOTH {
             let (own, other) = (&keys[direction as usize], &keys[direction.opposite() as usize]);
             // It leaves as what the other direction answers to.
@@ -341,7 +350,7 @@ impl Flowtable {
                 l3: own.l3,
                 l4: own.l4,
                 state: state::LIVE | if translated { state::TRANSLATED } else { 0 },
-                reserved: 0,
+                network: new.network,
                 new_src: key::low4(leaves.src),
                 new_dst: key::low4(leaves.dst),
                 new_ports: leaves.ports,
@@ -361,7 +370,7 @@ impl Flowtable {
     fn take(&mut self) -> u32 {
         if self.free == NONE {
             self.halves.push([Half::FREE; 2]);
-            self.lives.push(Life { connection: 0, added: 0, next: NONE, addresses: NONE });
+            self.lives.push(Life { connection: 0, added: 0, lookup: 0, next: NONE, addresses: NONE });
             return self.halves.len() as u32 - 1;
         }
         let flow = self.free;

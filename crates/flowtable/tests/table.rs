@@ -36,7 +36,7 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
         let way = Way::neighbour(rng.u32(1..4), [2; 6], [3; 6], 1500);
         NewHalf { key, arrival: random_arrival(rng), way }
     };
-    NewFlow { halves: [half(), half()], connection: 0, translated: true, now: 0 }
+    NewFlow { halves: [half(), half()], connection: 0, lookup: 0, network: 0, translated: true, now: 0 }
 }
 
 #[test]
@@ -193,7 +193,9 @@ fn a_flow_over_ipv4_takes_less_than_256_bytes() {
             NewHalf { key: there, arrival: Arrival::on(1), way },
             NewHalf { key: back, arrival: Arrival::on(2), way },
         ];
-        table.add(&NewFlow { halves, connection: n.into(), translated: false, now: 0 }).unwrap();
+        table
+            .add(&NewFlow { halves, connection: n.into(), lookup: 0, network: 0, translated: false, now: 0 })
+            .unwrap();
     }
     let each = table.memory() / 200_000;
     assert!(each <= 256, "{each}");

@@ -142,6 +142,7 @@ impl Dataplane {
         }
         self.state.interfaces = interfaces(&net);
         self.state.bridges.follow(&net);
+        self.state.flows.set_network(&mut self.state.conntrack);
         self.net = net;
         self.burst(sink, |worker, packet| {
             worker.settle_unresolved(time, packet);

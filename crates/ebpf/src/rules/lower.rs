@@ -101,6 +101,7 @@ impl Compiler<'_> {
             | Op::Nat(_)
             | Op::Queue(_)
             | Op::Synproxy(_)
+            | Op::FlowOffload(_)
             | Op::Tproxy { .. }
             | Op::Socket { .. }
             | Op::Osf { .. }

@@ -169,6 +169,7 @@ impl Survey<'_> {
             Op::Notrack => no("notrack"),
             Op::Nat(_) => no("nat"),
             Op::Synproxy(_) => no("synproxy"),
+            Op::FlowOffload(_) => no("flow add"),
             Op::Tproxy { .. } => no("tproxy"),
             Op::Socket { .. } => no("socket"),
             Op::Osf { .. } => no("osf"),

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use penstock_conntrack::{Connection, Direction as CtDirection, status};
-use penstock_flowtable::{AddError, Arrival, Direction, Key, NewFlow, NewHalf, Way};
+use penstock_flowtable::{AddError, Arrival, At, Direction, Key, NewFlow, NewHalf, Way};
 use penstock_net::{Flow4, Flow6, LOOPBACK, RouteType};
 use penstock_packet::Packet;
 use penstock_program::env::Decision;
 use penstock_program::image::FlowtableIndex;
-use penstock_wire::{ipv4, ipv6, protocol};
+use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use super::{NotOffloaded, token};
 use crate::sink::Sink;
@@ -34,7 +34,7 @@ fn refusal(connection: Option<Connection<'_>>, packet: &Packet) -> Result<(), No
     const FIN_RST: u8 = 5;
     const TCP_LEN: usize = 20;
     const NO_OPTIONS: u8 = 0x45;
-    let is4 = packet.meta.protocol == penstock_wire::ethernet::IPV4;
+    let is4 = packet.meta.protocol == ethernet::IPV4;
     if is4 && packet.network().first() != Some(&NO_OPTIONS) {
         return Err(NotOffloaded::Options);
     }
@@ -81,6 +81,16 @@ fn refusal(connection: Option<Connection<'_>>, packet: &Packet) -> Result<(), No
     Ok(())
 }
 
+/// Type of service or traffic class of a packet, as far as routes depend on it.
+fn tos(packet: &Packet) -> u8 {
+    const DSCP: u8 = 0xfc;
+    let tos = match packet.meta.protocol {
+        ethernet::IPV4 => ipv4::Header::new(packet.network()).map(|h| h.tos()),
+        _ => ipv6::Header::new(packet.network()).map(|h| h.traffic_class()),
+    };
+    tos.unwrap_or(0) & DSCP
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// A rule wants the packet's flow in a flowtable.
     pub(crate) fn flow_offload(
@@ -119,7 +129,7 @@ impl<S: Sink> Worker<'_, S> {
         // What it is sent to is where the other direction comes from.
         let [there, back] = [direction.opposite(), direction].map(|d| tuples[d as usize].source());
         let to = *to.ok_or(NotOffloaded::NoRoute)?;
-        let other = self.route_back(packet, back, there, &to).ok_or(NotOffloaded::NoRoute)?;
+        let other = self.route_back(packet, back, there).ok_or(NotOffloaded::NoRoute)?;
         if !other.kind.eq(&RouteType::Unicast) || to.kind != RouteType::Unicast {
             return Err(NotOffloaded::NoRoute);
         }
@@ -135,6 +145,8 @@ impl<S: Sink> Worker<'_, S> {
         let new = NewFlow {
             halves: Direction::BOTH.map(half),
             connection: token::of_connection(reference),
+            lookup: u64::from(packet.meta.mark) << 8 | u64::from(tos(packet)),
+            network: self.state.flows.network,
             translated,
             now: self.state.conntrack.now(),
         };
@@ -150,27 +162,73 @@ impl<S: Sink> Worker<'_, S> {
         Ok(())
     }
 
+    /// Whether a flow's ways are still what routes and neighbours say, which have changed (`dst_check()`).
+    #[cold]
+    pub(super) fn flow_holds(&mut self, index: FlowtableIndex, flow: u32) -> bool {
+        let network = self.state.flows.network;
+        let holds = self.flow_leads_as_before(index, flow).unwrap_or(false);
+        if holds && let Some(table) = self.state.flows.table_mut(index) {
+            table.flows.set_network(flow, network);
+        }
+        holds
+    }
+
+    fn flow_leads_as_before(&self, index: FlowtableIndex, flow: u32) -> Option<bool> {
+        let table = self.state.flows.table(index)?;
+        let lookup = table.flows.life(flow).lookup;
+        let (mark, tos) = ((lookup >> 8) as u32, lookup as u8);
+        for direction in Direction::BOTH {
+            let [at, back] = [direction, direction.opposite()].map(|direction| At { flow, direction });
+            let (own, other) = (table.flows.key(at), table.flows.key(back));
+            let iif = table.flows.arrival_at(own.arrival).device;
+            let to = match (other.source(), own.source()) {
+                (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
+                    let (daddr, saddr, protocol) = (daddr.into(), saddr.into(), own.l4);
+                    let ports = own.port_numbers().into();
+                    let flow = Flow4 {
+                        daddr,
+                        saddr,
+                        tos: tos & 0x1c,
+                        mark,
+                        iif,
+                        protocol,
+                        ports,
+                        ..Flow4::default()
+                    };
+                    Destination::of(&self.net.route4(&flow).ok()?, iif)
+                }
+                (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
+                    let (daddr, saddr, protocol) = (daddr.into(), Some(saddr.into()), own.l4);
+                    let ports = own.port_numbers().into();
+                    let flow =
+                        Flow6 { daddr, saddr, tos, mark, iif, oif: iif, protocol, ports, ..Flow6::default() };
+                    Destination::of(&self.net.route6(&flow).ok()?, iif)
+                }
+                _ => return None,
+            };
+            let path = self.discover(&to, other.source()).ok()?;
+            let same = to.kind == RouteType::Unicast
+                && path.way == *table.flows.way(at)
+                && path.answers == *table.flows.arrival_at(other.arrival);
+            if !same {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
     /// The route that answers take: looked up with their addresses, and the TOS and mark of the packet, out of the device
     /// where it came in (`nft_flow_route()`).
-    fn route_back(
-        &self,
-        packet: &Packet,
-        daddr: IpAddr,
-        saddr: IpAddr,
-        to: &Destination,
-    ) -> Option<Destination> {
-        let (oif, mark) = (packet.meta.iif, packet.meta.mark);
-        let _ = to;
+    fn route_back(&self, packet: &Packet, daddr: IpAddr, saddr: IpAddr) -> Option<Destination> {
+        let (oif, mark, tos) = (packet.meta.iif, packet.meta.mark, tos(packet));
         match (daddr, saddr) {
             (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
-                const DSCP: u8 = 0xfc;
-                let tos = ipv4::Header::new(packet.network())?.tos() & DSCP & 0x1c;
                 let (daddr, saddr) = (daddr.into(), saddr.into());
-                let flow = Flow4 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, ..Flow4::default() };
+                let flow =
+                    Flow4 { daddr, saddr, tos: tos & 0x1c, mark, iif: LOOPBACK, oif, ..Flow4::default() };
                 Some(Destination::of(&self.net.route4(&flow).ok()?, 0))
             }
             (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
-                let tos = ipv6::Header::new(packet.network())?.traffic_class() & 0xfc;
                 let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
                 let flow =
                     Flow6 { daddr, saddr, tos, mark, iif: LOOPBACK, oif, strict: true, ..Flow6::default() };
@@ -185,15 +243,12 @@ impl<S: Sink> Worker<'_, S> {
     fn discover(&self, to: &Destination, address: IpAddr) -> Result<Path, NotOffloaded> {
         let link = self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
         let next = to.gateway.unwrap_or(address);
-        let (mac, mtu) = match (next, address) {
-            (IpAddr::V4(next), _) => (self.link_address4(link, next.into()), None),
-            (IpAddr::V6(next), _) => (self.link_address6(link, next.into()), Some(())),
+        let mac = match next {
+            IpAddr::V4(next) => self.link_address4(link, next.into()),
+            IpAddr::V6(next) => self.link_address6(link, next.into()),
         };
         let mac = mac.ok_or(NotOffloaded::NoNeighbour)?;
-        let mtu = match (mtu, address) {
-            (_, IpAddr::V4(_)) => self.mtu(to),
-            (_, IpAddr::V6(_)) => self.mtu6(to),
-        };
+        let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
         let way = Way { next_hop: Some(next), ..Way::neighbour(link.index, mac.0, link.mac.0, mtu as u32) };
         Ok(Path { way, answers: Arrival::on(link.index) })
     }

@@ -13,7 +13,7 @@ use penstock_wire::ethernet;
 
 use super::ingress::{Fate, fate};
 use super::seen::{self, Not, Seen};
-use super::table::Table;
+use super::table::{Cause, Table};
 use super::ways::{Kind, Resolved};
 use crate::burst::{BURST, Left};
 use crate::sink::{Frame, Sink};
@@ -178,8 +178,11 @@ impl<S: Sink> Worker<'_, S> {
             let first = usize::from(scratch.first[chain]);
             let Some(table) = self.state.flows.table(index) else { break };
             let found = table.flows.find(scratch.hashes[first], &scratch.seen[first].key);
-            if let Some(at) = found {
+            let Some(at) = found else { continue };
+            if self.flow_is_current(index, at) {
                 self.send_chain(index, at, frames, first, scratch, packet, &mut gone);
+            } else if let Some(frame) = frames.get(first) {
+                self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
             }
         }
         gone

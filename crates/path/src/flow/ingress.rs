@@ -121,6 +121,14 @@ impl<S: Sink> Worker<'_, S> {
         Some(resolved)
     }
 
+    /// Whether a flow's ways hold in the present network.
+    #[inline(always)]
+    pub(super) fn flow_is_current(&mut self, index: FlowtableIndex, at: At) -> bool {
+        let network = self.state.flows.network;
+        let current = self.state.flows.table(index).is_some_and(|t| t.flows.half(at).network == network);
+        current || self.flow_holds(index, at.flow)
+    }
+
     /// Number of the arrival of a packet in a table, and what it carries.
     fn seen(&self, index: FlowtableIndex, packet: &Packet) -> Option<Seen> {
         let table = self.state.flows.table(index)?;
@@ -147,6 +155,10 @@ impl<S: Sink> Worker<'_, S> {
         let Some(at) = table.flows.find(table.flows.hash(&seen.key), &seen.key) else { return End::Accept };
         let Some(way) = self.way(index, at) else { return End::Accept };
         let now = packet.meta.time;
+        if !self.flow_is_current(index, at) {
+            self.state.end_flow(index, at.flow, Cause::TornDown, now);
+            return End::Accept;
+        }
         let longest = longest(packet, &seen);
         let Some(table) = self.state.flows.table_mut(index) else { return End::Accept };
         match fate(table, at, &seen, longest, &way, now) {

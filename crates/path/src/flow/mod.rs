@@ -38,6 +38,8 @@ pub(crate) struct Flows {
     seed: u64,
     /// Grows when anything changes that ways depend on; never 0.
     epoch: u32,
+    /// Number of the network, modulo 256: flows note in which one their ways were looked up.
+    network: u8,
     /// When flows are looked for next that have lived out.
     next_sweep: u64,
     refusals: Vec<u64>,
@@ -54,6 +56,7 @@ impl Flows {
             next_uid: 1,
             seed,
             epoch: 1,
+            network: 0,
             next_sweep: u64::MAX,
             refusals: vec![0; NotOffloaded::ALL.len()],
             gone: FlowCounts::default(),
@@ -91,6 +94,16 @@ impl Flows {
     /// Something that ways depend on has changed.
     pub(crate) fn changed(&mut self) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
+    }
+
+    /// Routes, neighbours or devices have changed.
+    pub(crate) fn set_network(&mut self, conntrack: &mut Conntrack) {
+        self.changed();
+        self.network = self.network.wrapping_add(1);
+        if self.network == 0 {
+            // The numbers begin again: none of before may be taken for a new one.
+            self.tables.iter_mut().for_each(|table| table.clear(conntrack));
+        }
     }
 
     pub(super) fn table(&self, at: FlowtableIndex) -> Option<&Table> {
