@@ -10,11 +10,18 @@ pub(crate) struct Interned<T> {
     uses: Vec<u32>,
     free: Vec<u32>,
     numbers: HashMap<T, u32>,
+    changed: u64,
 }
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Interned { things: Vec::new(), uses: Vec::new(), free: Vec::new(), numbers: HashMap::new() }
+        Interned {
+            things: Vec::new(),
+            uses: Vec::new(),
+            free: Vec::new(),
+            numbers: HashMap::new(),
+            changed: 0,
+        }
     }
 }
 
@@ -38,6 +45,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
             }
         };
         self.numbers.insert(thing.clone(), n);
+        self.changed += 1;
         n
     }
 
@@ -48,6 +56,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         if *uses == 0 {
             self.numbers.remove(&self.things[n as usize]);
             self.free.push(n);
+            self.changed += 1;
         }
     }
 
@@ -60,6 +69,11 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     /// The number of a thing that is used.
     pub fn number(&self, thing: &T) -> Option<u32> {
         self.numbers.get(thing).copied()
+    }
+
+    /// Grows when one comes or goes.
+    pub fn changed(&self) -> u64 {
+        self.changed
     }
 
     /// How many there are.

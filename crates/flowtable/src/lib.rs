@@ -8,6 +8,7 @@
 //! ```
 //!
 //! - [`key`]: what names one direction of a flow, and [`arrival`]: what of that is common to many flows;
+//! - [`encap`]: what is around packets that arrive, and [`tunnel`]: what is put around them when they leave;
 //! - [`way`]: how packets leave, which is common to many flows too;
 //! - [`flow`]: a flow, a cache line for each direction; [`rewrite`]: what it does to headers;
 //! - [`table`]: the table, made for bursts: hashes first, then buckets, then flows;
@@ -37,10 +38,12 @@
 //! ```
 
 pub mod arrival;
+pub mod encap;
 pub mod flow;
 pub mod key;
 pub mod rewrite;
 pub mod table;
+pub mod tunnel;
 pub mod way;
 
 mod hash;

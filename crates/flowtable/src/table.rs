@@ -297,6 +297,12 @@ impl Flowtable {
         self.arrivals.number(arrival).map(ArrivalId)
     }
 
+    /// Grows when an arrival comes or goes.
+    #[inline(always)]
+    pub fn arrivals_changed(&self) -> u64 {
+        self.arrivals.changed()
+    }
+
     /// The arrival with a number that some flow has.
     pub fn arrival_at(&self, id: ArrivalId) -> &Arrival {
         self.arrivals.get(id.0)

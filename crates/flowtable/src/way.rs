@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::arrival::{Encaps, Tunnel};
+use crate::arrival::Encaps;
+use crate::tunnel::Outer;
 
 /// How a packet is given on (`enum flow_offload_xmit_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,8 +34,8 @@ pub struct Way {
     /// Headers that are put around the packet, outermost first; only for [`Transmit::Direct`], and for tunnels: the others
     /// get theirs from the devices that they leave through.
     pub encaps: Encaps,
-    /// Tunnel that is put around the packet, inside of [`Way::encaps`]: its outer addresses as they are written.
-    pub tunnel: Option<Tunnel>,
+    /// Tunnel that is put around the packet, inside of [`Way::encaps`].
+    pub tunnel: Option<Outer>,
 }
 
 impl Way {
