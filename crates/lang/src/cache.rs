@@ -70,6 +70,15 @@ impl KeyType {
         KeyType { dtype: Type::Base(field.dtype), fields: Arc::from([field]) }
     }
 
+    /// The same without what only the expression tells: raw bits are plain numbers, which are listed as decimal ones.
+    pub fn without_expression(mut self) -> Self {
+        if let (Type::Base(dtype @ DataType::RawInteger), [field]) = (&mut self.dtype, &*self.fields) {
+            *dtype = DataType::Integer;
+            self.fields = Arc::from([Field { dtype: DataType::Integer, ..field.clone() }]);
+        }
+        self
+    }
+
     /// Bits: of the field, or of all fields padded.
     pub fn len(&self) -> u32 {
         match &self.dtype {

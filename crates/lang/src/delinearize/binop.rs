@@ -71,7 +71,9 @@ pub(super) fn fold(context: &Context, op: RelOp, left: Expr, right: Expr) -> Fol
         None => Folded::Done(relational(op, left, right)),
         Some(shift) => {
             shift_down(&mut right, shift, left.len);
-            retype(&mut right, &left.dtype, left.order);
+            if !matches!(right.kind, ExprKind::Set { .. }) {
+                retype(&mut right, &left.dtype, left.order);
+            }
             if is_payload {
                 Folded::Payload { op, left, right }
             } else {
@@ -164,33 +166,23 @@ fn retype(expr: &mut Expr, dtype: &Type, order: ByteOrder) {
     expr.order = order;
 }
 
-/// Elements compared with bits of the packet are listed as what those are: raw bits, or a field that was written raw.
-pub(super) fn retype_raw(left: &Expr, right: &mut Expr) {
-    if matches!(left.kind, ExprKind::Payload(_)) && matches!(right.kind, ExprKind::Set { .. }) {
-        retype(right, &left.dtype, left.order);
-    }
-    if is_presence(left) && matches!(right.kind, ExprKind::Set { .. }) {
-        retype(right, &Type::Base(DataType::Integer), left.order);
-    }
-    number_presence(left, right);
-    if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
-        for (i, part) in parts.iter().enumerate().filter(|(_, p)| matches!(p.kind, ExprKind::Payload(_))) {
-            elements.iter_mut().for_each(|e| retype_part(e, i, part));
+/// nft lists answers whether an extension header or option is there as numbers where they are elements of sets.
+pub(super) fn number_presence(left: &Expr, right: &mut Expr) {
+    let number = |part: &Expr| Expr { dtype: Type::Base(DataType::Integer), ..part.clone() };
+    match (&left.kind, &mut right.kind) {
+        (ExprKind::Exthdr(_), ExprKind::Set { .. }) if is_presence(left) => {
+            retype(right, &Type::Base(DataType::Integer), left.order);
         }
+        (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) => {
+            for (i, part) in parts.iter().enumerate().filter(|(_, p)| is_presence(p)) {
+                elements.iter_mut().for_each(|e| retype_part(e, i, &number(part)));
+            }
+        }
+        _ => {}
     }
 }
 
-/// Answers in concatenations, of sets and maps, are numbers.
-fn number_presence(left: &Expr, right: &mut Expr) {
-    if let (ExprKind::Concat(parts), ExprKind::Set { elements, .. }) = (&left.kind, &mut right.kind) {
-        for (i, part) in parts.iter().enumerate().filter(|(_, p)| is_presence(p)) {
-            let number = Expr { dtype: Type::Base(DataType::Integer), ..part.clone() };
-            elements.iter_mut().for_each(|e| retype_part(e, i, &number));
-        }
-    }
-}
-
-/// Whether this asks if an extension header or option is there: nft lists sets of answers as numbers.
+/// Whether this asks if an extension header or option is there.
 fn is_presence(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Exthdr(exthdr) if exthdr.present)
 }

@@ -1,6 +1,6 @@
 //! What the matches so far say of the packet (nft's `struct proto_ctx`).
 
-use penstock_program::expr::{MetaKey, PayloadBase};
+use penstock_program::expr::{CtKey, MetaKey, PayloadBase};
 use penstock_ruleset::Family;
 
 use super::fields;
@@ -204,7 +204,20 @@ impl Context {
         match &left.kind {
             ExprKind::Payload(payload) => self.learn_payload(payload, value),
             ExprKind::Meta { key } => self.learn_meta(*key, value),
+            ExprKind::Ct { key, .. } => self.learn_ct(*key, value),
             _ => {}
+        }
+    }
+
+    /// The number of a connection's protocol is read as the field of the header below would be, if that is known.
+    fn learn_ct(&mut self, key: CtKey, value: u128) {
+        let below = match key {
+            CtKey::L3Protocol => PayloadBase::Link,
+            CtKey::Protocol => PayloadBase::Network,
+            _ => return,
+        };
+        if let Some(upper) = self.at(below).and_then(|lower| lower.upper_by_number(value as u32)) {
+            self.set(upper.base, upper);
         }
     }
 

@@ -7,7 +7,7 @@ use penstock_ruleset::Family;
 use super::context::Context;
 use super::postprocess::Statements;
 use crate::ast::StmtKind;
-use crate::ast::expr::{Expr, ExprKind, RelOp};
+use crate::ast::expr::{Expr, ExprKind, Exthdr, RelOp};
 use crate::proto::{link, network};
 
 /// The layer that a dependency is for: of link headers, network headers, transport headers, or what is inside them.
@@ -65,6 +65,11 @@ impl Dependencies {
     /// Forgets all: a statement that has an effect came between.
     pub fn reset(&mut self) {
         self.stmts = [None; 4];
+    }
+
+    /// The match for a layer is more than that.
+    pub fn forget(&mut self, layer: Layer) {
+        self.stmts[layer as usize] = None;
     }
 
     fn layer_in_use(&self, layer: Layer) -> Option<Layer> {
@@ -143,8 +148,10 @@ impl Dependencies {
     }
 
     /// An extension header, option or chunk is read.
-    pub fn kill_for_exthdr(&mut self, op: ExthdrOp, stmts: &mut Statements) {
-        let layer = match op {
+    pub fn kill_for_exthdr(&mut self, exthdr: &Exthdr, stmts: &mut Statements) {
+        let layer = match exthdr.op {
+            // That there is a chunk does not bring the protocol back.
+            ExthdrOp::Sctp if exthdr.present => return,
             ExthdrOp::TcpOpt | ExthdrOp::Sctp | ExthdrOp::Dccp => Layer::Transport,
             ExthdrOp::Ipv6 | ExthdrOp::Ipv4Opt => Layer::Network,
         };

@@ -59,9 +59,9 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
         beyond: None,
     };
     for stmt in stmts {
-        let matching = matches!(stmt.kind, StmtKind::Match(_));
+        let effect = has_effect(&stmt);
         walk.stmt(stmt);
-        if !matching {
+        if effect {
             // What was matched before an effect must stay before it.
             walk.dependencies.reset();
             if let Some((_, _, dependencies)) = &mut walk.beyond {
@@ -70,6 +70,15 @@ pub(super) fn rule(delinearizer: &Delinearizer<'_>, stmts: Vec<Stmt>) -> Vec<Stm
         }
     }
     walk.stmts.list.into_iter().flatten().collect()
+}
+
+/// Whether a statement is more than a match. Verdict maps count as matches, as they do to nft.
+fn has_effect(stmt: &Stmt) -> bool {
+    match &stmt.kind {
+        StmtKind::Match(_) => false,
+        StmtKind::Verdict(expr) => !matches!(expr.kind, ExprKind::Map { .. }),
+        _ => true,
+    }
 }
 
 impl Walk {
@@ -119,14 +128,8 @@ impl Walk {
             }
             StmtKind::PayloadSet { target, value } => self.payload_set(target, value),
             StmtKind::ExthdrSet { target, value } => {
-                self.expr(target);
                 set_type(value, &target.dtype, target.order);
                 self.expr(value);
-            }
-            StmtKind::ExthdrReset { target } => {
-                if let ExprKind::Exthdr(exthdr) = &target.kind {
-                    self.dependencies.kill_for_exthdr(exthdr.op, &mut self.stmts);
-                }
             }
             StmtKind::Reject(reject) => self.reject(reject),
             StmtKind::Nat(nat) => {
@@ -170,6 +173,7 @@ impl Walk {
             | StmtKind::Notrack
             | StmtKind::FlowOffload { .. }
             | StmtKind::Chain { .. }
+            | StmtKind::ExthdrReset { .. }
             | StmtKind::Xt { .. } => {}
         }
         self.stmts.push(one);
@@ -197,11 +201,8 @@ impl Walk {
         set_type(&mut right, &left.dtype, left.order);
         if let ExprKind::Concat(_) = left.kind {
             binop::retype_concat(&left, &mut right);
-            binop::retype_raw(&left, &mut right);
         }
-        if let ExprKind::Exthdr(_) = left.kind {
-            binop::retype_raw(&left, &mut right);
-        }
+        binop::number_presence(&left, &mut right);
         binop::widen(&left, &mut right);
         self.expr(&mut right);
         binop::number_flags(op, &left, &mut right);
@@ -211,6 +212,17 @@ impl Walk {
         {
             self.meta_match(key, value, &left, &right);
             return;
+        }
+        if let (ExprKind::Ct { key, .. }, ExprKind::Value(value), true) =
+            (&left.kind, &right.kind, is_equality(op))
+        {
+            self.context.learn(&left, *value);
+            // What the packet's own header said is not what later fields bring back.
+            match key {
+                CtKey::L3Protocol => self.dependencies.forget(Layer::Network),
+                CtKey::Protocol => self.dependencies.forget(Layer::Transport),
+                _ => {}
+            }
         }
         match binop::fold(&self.context, op, *left, *right) {
             binop::Folded::Done(expr) => {
@@ -291,7 +303,6 @@ impl Walk {
         let ExprKind::Value(value) = right.kind else {
             self.complete(&mut left);
             set_type(&mut right, &left.dtype, left.order);
-            binop::retype_raw(&left, &mut right);
             if op == RelOp::Eq {
                 self.context.learn_set(&left, &right);
             }
@@ -369,7 +380,7 @@ impl Walk {
     fn kill_for(&mut self, expr: &Expr) {
         match &expr.kind {
             ExprKind::Payload(_) => self.dependencies.kill_for_payload(expr, &self.context, &mut self.stmts),
-            ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr.op, &mut self.stmts),
+            ExprKind::Exthdr(exthdr) => self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts),
             _ => {}
         }
     }
@@ -395,8 +406,7 @@ impl Walk {
                 });
             }
             ExprKind::Exthdr(exthdr) => {
-                let op = exthdr.op;
-                self.dependencies.kill_for_exthdr(op, &mut self.stmts);
+                self.dependencies.kill_for_exthdr(exthdr, &mut self.stmts);
             }
             ExprKind::Value(value) => {
                 let value = *value;
@@ -432,7 +442,7 @@ impl Walk {
                         walk.kill_for(key);
                     }
                     if let ExprKind::Concat(_) = key.kind {
-                        binop::retype_raw(key, mappings);
+                        binop::number_presence(key, mappings);
                     }
                 });
             }

@@ -10,24 +10,14 @@ use super::program::verdict_expr;
 use super::{Delinearizer, binop, constant, fields, raw, set_type, with_state};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SetExprFlags};
 use crate::cache::{Field, KeyType};
-use crate::datatype::{DataType, Type};
+use crate::datatype::Type;
 use crate::source::Loc;
 use crate::userdata::{self, SetUserData};
 
 impl<'a> Delinearizer<'a> {
     /// Type of a set's keys.
     pub fn key_type(&self, set: &Set) -> Option<KeyType> {
-        let mut ty = SetUserData::decode(&set.userdata).key_type(set.key_type, &set.description)?;
-        // Keys of anonymous sets are numbers to nft; only a match of raw bits against them lists them as hexadecimal.
-        if set.anonymous && ty.fields.iter().any(|f| f.dtype == DataType::RawInteger) {
-            let plain = |d: DataType| if d == DataType::RawInteger { DataType::Integer } else { d };
-            ty.fields = ty.fields.iter().map(|f| Field { dtype: plain(f.dtype), ..f.clone() }).collect();
-            ty.dtype = match ty.dtype {
-                Type::Base(dtype) => Type::Base(plain(dtype)),
-                Type::Concat(parts) => Type::Concat(parts.iter().map(|p| plain(*p)).collect()),
-            };
-        }
-        Some(ty)
+        SetUserData::decode(&set.userdata).key_type(set.key_type, &set.description)
     }
 
     /// Type of a map's data, and whether they are intervals.

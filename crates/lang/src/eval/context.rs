@@ -8,7 +8,7 @@ use penstock_ruleset::Family;
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::cache::Field;
 use crate::datatype::{DataType, Type};
-use crate::proto::{self, Proto};
+use crate::proto::{self, Proto, tunnel};
 use crate::source::Loc;
 
 /// What a symbol or number at this place would be (nft's `struct expr_ctx`).
@@ -187,6 +187,14 @@ impl Protocols {
         if base == PayloadBase::Transport && !self.transports.contains(&proto) {
             self.transports.push(proto);
         }
+    }
+
+    /// Where matches so far leave open which of several headers is at a base, one that is not this one.
+    pub fn other_than(&self, base: PayloadBase, proto: &Proto) -> Option<&'static Proto> {
+        if base != PayloadBase::Transport || self.transports.len() < 2 {
+            return None;
+        }
+        self.transports.iter().find(|p| **p != proto).map(|p| if tunnel::is_tunnel(p) { &UNKNOWN } else { *p })
     }
 
     /// Bits of the link headers below the current one.

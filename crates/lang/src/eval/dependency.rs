@@ -200,7 +200,10 @@ impl Eval<'_, '_> {
             return Ok(true);
         }
         // Only link headers follow one another at their base.
-        if self.protocols.above(payload.base).is_some() || known.base != payload.base {
+        if payload.base != PayloadBase::Link
+            || self.protocols.above(payload.base).is_some()
+            || known.base != payload.base
+        {
             return Ok(false);
         }
         if known.number_of(proto).is_none() {

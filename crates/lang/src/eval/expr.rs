@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{CtKey, FibResult};
+use penstock_program::expr::CtKey;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SymbolKind, UnaryOp, VerdictExpr};
 use crate::datatype::{self, DataType, Type};
@@ -446,20 +446,13 @@ impl Eval<'_, '_> {
                 Type::Base(dtype) => *dtype,
                 Type::Concat(_) => return error(part.loc, "concatenation inside a concatenation"),
             };
-            // The names of devices that `fib` finds are plain strings to nft.
-            let variable = match &part.kind {
-                ExprKind::Fib { result: FibResult::OifName, .. } if dtype == DataType::IfName => {
-                    DataType::String
-                }
-                _ => dtype,
-            };
-            if part.len == 0 || matches!(variable, DataType::String | DataType::Invalid) {
+            if part.len == 0 || matches!(dtype, DataType::String | DataType::Invalid) {
                 return conflict(
                     part.loc,
                     loc,
                     format!(
                         "can not use variable sized data types ({}) in concat expressions",
-                        variable.name()
+                        dtype.name()
                     ),
                 );
             }

@@ -1,6 +1,6 @@
 //! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
+use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
@@ -110,11 +110,7 @@ impl Eval<'_, '_> {
                     set_type(e, DataType::Boolean, ByteOrder::Host, 1);
                 } else {
                     let info = keys::fib(*result);
-                    let dtype = match result {
-                        FibResult::OifName => DataType::IfName,
-                        _ => info.dtype,
-                    };
-                    set_type(e, dtype, info.order, info.len);
+                    set_type(e, info.dtype, info.order, info.len);
                 }
             }
             ExprKind::Xfrm { key, .. } => {

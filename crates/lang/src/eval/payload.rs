@@ -68,6 +68,9 @@ impl Eval<'_, '_> {
             }
             known => known,
         };
+        if let (Some(_), Some(other)) = (known, self.protocols.other_than(base, proto)) {
+            return error(loc, conflicting(other, proto));
+        }
         let known = match known {
             None => {
                 let depended = if proto.base == PayloadBase::Link && *proto == crate::proto::link::VLAN {

@@ -159,6 +159,11 @@ impl Eval<'_, '_> {
             ExprKind::Value(_) => self.convert(right, left.order)?,
             ExprKind::Set { .. } => {
                 let key = KeyType::of(left);
+                // nft keeps with a set what it is compared with, unless that is an operation.
+                let key = match left.kind {
+                    ExprKind::Payload(_) | ExprKind::Concat(_) => key,
+                    _ => key.without_expression(),
+                };
                 let interval = self.declare_set(key, None, right)?;
                 if interval {
                     self.convert_key(left)?;

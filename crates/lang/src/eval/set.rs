@@ -268,7 +268,8 @@ impl Eval<'_, '_> {
                 };
                 flags.map = true;
                 flags.object = matches!(data, DataKind::Object(_));
-                self.declare_map(KeyType::of(key), data, mappings)?
+                // nft keeps with a map what is looked up in it only if that is a concatenation.
+                self.declare_map(KeyType::of(key).without_expression(), data, mappings)?
             }
             ExprKind::Symbol { .. } | ExprKind::SetRef { .. } => {
                 self.expr(mappings)?;

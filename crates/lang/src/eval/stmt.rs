@@ -9,7 +9,7 @@ use crate::ast::stmt::{Log, NatKind, Reject};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
-use crate::eval::context::{Base, Expected, Protocols};
+use crate::eval::context::{Base, Expected, Protocols, UNKNOWN};
 use crate::eval::expr::{bitmask, constant};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
@@ -454,6 +454,7 @@ impl Eval<'_, '_> {
             }
         }
         let network = self.protocols.at(PayloadBase::Network);
+        self.can_be_rejected(reject, network, loc)?;
         match reject.kind {
             Some(RejectType::TcpRst) => {
                 match self.protocols.at(PayloadBase::Transport) {
@@ -488,7 +489,7 @@ impl Eval<'_, '_> {
                     (_, Some(known)) if known != wanted => self.against(
                         expr_loc,
                         PayloadBase::Network,
-                        format!("conflicting protocols specified: {} vs {}", known.name, wanted.name),
+                        "conflicting protocols specified: ip vs ip6",
                     ),
                     (_, Some(_)) => Ok(()),
                     (_, None) => {
@@ -499,6 +500,21 @@ impl Eval<'_, '_> {
                 }
             }
             None => Ok(()),
+        }
+    }
+
+    /// Only IP is rejected, where the family tells nothing of it.
+    fn can_be_rejected(&self, reject: &Reject, network: Option<&'static Proto>, loc: Loc) -> Result {
+        let Some(known) = network.filter(|p| **p != network::IP && **p != network::IP6) else { return Ok(()) };
+        let icmpx = reject.expr.is_some() && reject.family == 0;
+        match self.family {
+            Family::Bridge | Family::Netdev => {
+                self.against(loc, PayloadBase::Network, "cannot reject this network family")
+            }
+            Family::Inet if *known == UNKNOWN && reject.kind != Some(RejectType::TcpRst) && !icmpx => {
+                error(loc, "cannot infer ICMP reject variant to use: explicit value required.\n")
+            }
+            Family::Ip | Family::Ip6 | Family::Inet | Family::Arp => Ok(()),
         }
     }
 

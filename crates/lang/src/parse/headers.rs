@@ -25,7 +25,7 @@ impl Parser<'_> {
                 return Ok(None);
             }
             self.take();
-            return self.field_of(proto, None, start).map(Some);
+            return self.scoped(proto.name, |p| p.field_of(proto, None, start)).map(Some);
         }
         match self.word() {
             "exthdr" => {
@@ -72,6 +72,10 @@ impl Parser<'_> {
         let field = match (proto.name, &*second) {
             ("arp", "ip" | "ether") if matches!(self.word(), "saddr" | "daddr") => {
                 two(self).inspect(|_| _ = self.take())
+            }
+            ("arp", _) if matches!(self.word(), "saddr" | "daddr") => {
+                self.take();
+                return self.unexpected(&["ether", "ip"]);
             }
             _ => proto.template(self.word()).filter(|t| !t.name.is_empty()),
         };
@@ -227,9 +231,11 @@ impl Parser<'_> {
             }
             return Ok(Self::present(ExthdrOp::TcpOpt, desc, kind, self.since(start)));
         }
-        let Some(desc) = exthdr::tcp_option(self.word()) else { return self.unexpected(&[]) };
+        // nft knows one kind by two names.
+        let name = if self.at("echo") { "timestamp" } else { self.word() };
+        let Some(desc) = exthdr::tcp_option(name) else { return self.unexpected(&[]) };
         self.take();
-        self.option_field(desc, start)
+        self.option_field(desc, "tcp", start)
     }
 
     fn option_number(&mut self) -> Parsed<u8> {
@@ -241,14 +247,17 @@ impl Parser<'_> {
     }
 
     /// The field of an option that may be named behind it; none tests for the option's presence.
-    fn option_field(&mut self, desc: &'static ExthdrDesc, start: Loc) -> Parsed<Expr> {
+    fn option_field(&mut self, desc: &'static ExthdrDesc, scope: &str, start: Loc) -> Parsed<Expr> {
         // `missing` and `exists` are the right side.
         match desc.template(self.word()) {
             Some(field) => {
                 self.take();
                 Ok(self.exthdr_field(desc, field, start))
             }
-            None => Ok(self.presence(desc, self.since(start))),
+            None => {
+                self.close(scope)?;
+                Ok(self.presence(desc, self.since(start)))
+            }
         }
     }
 
@@ -258,14 +267,15 @@ impl Parser<'_> {
             return self.unexpected(&["lsrr", "rr", "ssrr", "ra"]);
         };
         self.take();
-        self.option_field(desc, start)
+        self.option_field(desc, "ip", start)
     }
 
     fn sctp_chunk(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
+        self.keywords = words::keywords_behind("chunk");
         let Some(desc) = exthdr::sctp_chunk(self.word()) else { return self.unexpected(&[]) };
         self.take();
-        self.option_field(desc, start)
+        self.option_field(desc, "chunk", start)
     }
 
     fn dccp_option(&mut self, start: Loc) -> Parsed<Expr> {

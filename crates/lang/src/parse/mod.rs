@@ -310,6 +310,30 @@ impl Parser<'_> {
         self.late_error(loc, "You can only specify this once. This statement is duplicated.")
     }
 
+    /// Whether the word ahead is a keyword in what is being read.
+    fn at_keyword(&mut self) -> bool {
+        let keywords = self.keywords;
+        keywords.contains(&self.word())
+    }
+
+    /// Reads what `first` begins, among whose words are keywords of its own.
+    fn scoped<T>(&mut self, first: &str, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let outer = std::mem::replace(&mut self.keywords, words::keywords_behind(first));
+        let result = read(self)?;
+        self.keywords = outer;
+        Ok(result)
+    }
+
+    /// The word behind what `first` began is still read as if it belonged to it: it is no symbol if it is a keyword there.
+    fn close(&mut self, first: &str) -> Parsed<()> {
+        let keywords = words::keywords_behind(first);
+        if !keywords.contains(&self.word()) {
+            return Ok(());
+        }
+        self.keywords = keywords;
+        self.unexpected(&[])
+    }
+
     /// The token ahead cannot stand here. `expecting` is what nft names, at most four.
     fn unexpected<T>(&mut self, expecting: &[&str]) -> Parsed<T> {
         let token = self.peek();
@@ -317,8 +341,9 @@ impl Parser<'_> {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
                 match self.keywords.iter().find(|k| **k == word) {
-                    // nft's word for the option is that of `synproxy`.
+                    // nft's words for these options.
                     Some(&"maxseg") => "mss",
+                    Some(&"sack-perm") => "sack-permitted",
                     Some(_) => word,
                     None if words::is_reserved(word) => word,
                     None => "string",
@@ -566,7 +591,8 @@ impl Parser<'_> {
         match token.tok {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
-                !(words::is_reserved(word) || self.in_target && self.keywords.contains(&word))
+                let keyword = self.keywords.contains(&word) && !words::is_symbol_behind_ct(word);
+                !(words::is_reserved(word) || self.in_target && keyword)
             }
             Tok::Str | Tok::Quoted | Tok::AsteriskString => true,
             _ => false,

@@ -106,8 +106,12 @@ impl Parser<'_> {
         if self.eat_tok(Tok::Colon) {
             nat.port = Some(self.target()?);
         }
-        nat.flags = self.nat_flags()?;
-        Ok(StmtKind::Nat(nat))
+        loop {
+            match self.nat_flags()? {
+                0 => return Ok(StmtKind::Nat(nat)),
+                flags => nat.flags |= flags,
+            }
+        }
     }
 
     /// `masquerade …`, `redirect …`
@@ -215,6 +219,7 @@ impl Parser<'_> {
         match self.tok() {
             Tok::Num(_) | Tok::Dollar => self.queue_numbers(),
             Tok::LeftBrace => self.unexpected(&[]),
+            Tok::Word if self.at_keyword() => self.unexpected(&[]),
             _ => {
                 let expr = self.lhs()?;
                 // Only these give a number by themselves.

@@ -51,32 +51,33 @@ impl Parser<'_> {
         match self.word() {
             "meta" => {
                 self.take();
-                return self.meta(start);
+                let meta = self.meta(start)?;
+                self.close("meta")?;
+                return Ok(meta);
             }
             "ct" => {
                 self.take();
-                return self.ct(start);
+                return self.scoped("ct", |p| p.ct(start));
             }
             "rt" if route => {
                 self.take();
-                return self.rt(start);
+                return self.scoped("rt", |p| p.rt(start));
             }
             "socket" => return self.socket(start),
-            "fib" => return self.fib(start),
+            "fib" => return self.scoped("fib", |p| p.fib(start)),
             "osf" => return self.osf(start),
             "ipsec" if transform => return self.xfrm(start),
-            "numgen" => return self.numgen(start),
-            "jhash" => return self.deeper(|p| p.jhash(start)),
-            "symhash" => {
-                self.take();
-                let (modulus, _, offset) = self.hash_arguments(false)?;
-                let kind = ExprKind::Hash { expr: None, modulus, seed: None, offset };
-                return Ok(Expr::new(kind, self.since(start)));
-            }
+            "numgen" => return self.scoped("numgen", |p| p.numgen(start)),
+            "jhash" => return self.scoped("jhash", |p| p.deeper(|p| p.jhash(start))),
+            "symhash" => return self.scoped("symhash", |p| p.symhash(start)),
             _ => {}
         }
         if let Some(key) = bare_meta_key(self.word()) {
+            let ipsec = self.at("ipsec");
             self.take();
+            if ipsec {
+                self.close("ipsec")?;
+            }
             return Ok(Expr::new(ExprKind::Meta { key }, start));
         }
         match self.header()? {
@@ -128,6 +129,7 @@ impl Parser<'_> {
             _ => 0,
         };
         if family != 0 {
+            self.keywords = super::words::keywords_behind(if family == IPV4 { "ip" } else { "ip6" });
             self.take();
         }
         let key = match (self.word(), dir.is_some(), family) {
@@ -160,10 +162,8 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
-        // The word behind a key is still read among those of `ct`.
-        if matches!(self.word(), "state" | "status" | "helper" | "zone" | "event" | "label" | "expiration") {
-            self.keywords = super::words::keywords_behind("ct");
-            return self.unexpected(&[]);
+        if !super::words::is_symbol_behind_ct(self.word()) {
+            self.close("ct")?;
         }
         Ok(expr)
     }
@@ -322,13 +322,24 @@ impl Parser<'_> {
         };
         self.take();
         let (modulus, _, offset) = self.hash_arguments(false)?;
+        self.close("numgen")?;
         Ok(Expr::new(ExprKind::Numgen { mode, modulus, offset }, self.since(start)))
+    }
+
+    fn symhash(&mut self, start: Loc) -> Parsed<Expr> {
+        self.take();
+        let (modulus, _, offset) = self.hash_arguments(false)?;
+        self.close("symhash")?;
+        let kind = ExprKind::Hash { expr: None, modulus, seed: None, offset };
+        Ok(Expr::new(kind, self.since(start)))
     }
 
     fn jhash(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
+        self.close("jhash")?;
         let expr = self.lhs()?;
         let (modulus, seed, offset) = self.hash_arguments(true)?;
+        self.close("jhash")?;
         let kind = ExprKind::Hash { expr: Some(Box::new(expr)), modulus, seed, offset };
         Ok(Expr::new(kind, self.since(start)))
     }

@@ -69,7 +69,9 @@ impl Parser<'_> {
         let start = self.here();
         self.keywords = super::words::keywords_behind(self.word());
         let kind = self.stmt_kind(start)?;
-        if let StmtKind::Limit(_) = kind {
+        if let StmtKind::Limit(_) = kind
+            && self.inputs.slice(self.last) == "packets"
+        {
             // Nothing more is read to know that it ends.
             self.keywords = &[];
         }
@@ -146,6 +148,7 @@ impl Parser<'_> {
             "meter" => self.meter(),
             "reset" => {
                 self.take();
+                self.keywords = super::words::keywords_behind("reset");
                 self.need("tcp")?;
                 self.keywords = super::words::keywords_behind("tcp");
                 if !self.at("option") {
@@ -177,7 +180,10 @@ impl Parser<'_> {
             }
             "set" if is_writable(&left) => {
                 self.take();
-                let expr = self.argument()?;
+                let expr = match left.kind {
+                    ExprKind::Meta { .. } | ExprKind::Ct { .. } => self.target()?,
+                    _ => self.argument()?,
+                };
                 Ok(match left.kind {
                     // Bytes of a packet's mark are written, objects are attached.
                     ExprKind::Meta { key: MetaKey::SecMark } if !matches!(expr.kind, ExprKind::Ct { .. }) => {
@@ -368,7 +374,8 @@ impl Parser<'_> {
 
     fn data_unit(&mut self, start: Loc) -> Parsed<u64> {
         let token = self.peek();
-        if token.tok != Tok::Word {
+        let keyword = |word: &str| word != "bytes" && super::words::keywords_behind("quota").contains(&word);
+        if token.tok != Tok::Word || super::words::is_reserved(self.word()) || keyword(self.word()) {
             return self.unexpected(&["string", "bytes"]);
         }
         let factor = data_unit(self.word());
@@ -428,7 +435,10 @@ impl Parser<'_> {
                 }
                 "level" => {
                     self.take();
-                    let name = self.string()?;
+                    self.in_target = true;
+                    let name = self.string();
+                    self.in_target = false;
+                    let name = name?;
                     match log_level(&name.text) {
                         Some(level) => log.level = Some(level),
                         None => return self.error(name.loc, "invalid log level"),
@@ -447,22 +457,11 @@ impl Parser<'_> {
         let flags = match self.word() {
             "tcp" => {
                 self.take();
-                let mut flags = 0;
-                loop {
-                    flags |= match self.word() {
-                        "sequence" => LOG_TCP_SEQUENCE,
-                        "options" => LOG_TCP_OPTIONS,
-                        _ => return self.unexpected(&["seq", "options"]),
-                    };
-                    self.take();
-                    if !self.eat_tok(Tok::Comma) {
-                        return Ok(flags);
-                    }
-                }
+                return self.scoped("tcp", Self::log_tcp_flags);
             }
             "ip" => {
                 self.take();
-                self.need("options")?;
+                self.scoped("ip", |p| p.need("options"))?;
                 return Ok(LOG_IP_OPTIONS);
             }
             "skuid" => LOG_SKUID,
@@ -471,6 +470,25 @@ impl Parser<'_> {
             _ => return self.unexpected(&[]),
         };
         self.take();
+        Ok(flags)
+    }
+
+    fn log_tcp_flags(&mut self) -> Parsed<u32> {
+        let mut flags = 0;
+        loop {
+            flags |= match self.word() {
+                "sequence" => LOG_TCP_SEQUENCE,
+                "options" => LOG_TCP_OPTIONS,
+                _ => return self.unexpected(&["seq", "options"]),
+            };
+            self.take();
+            if !self.eat_tok(Tok::Comma) {
+                break;
+            }
+        }
+        if self.at_keyword() {
+            return self.unexpected(&["end of file", "newline", "semicolon"]);
+        }
         Ok(flags)
     }
 
@@ -519,11 +537,14 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&["icmp", "icmpv6", "tcp", "icmpx"]),
         }
+        let scope = if self.at("icmpx") { "reject" } else { "icmp" };
+        self.keywords = super::words::keywords_behind(scope);
         self.take();
         let typed = self.eat("type");
         let token = self.peek();
         let number = matches!(token.tok, Tok::Num(_));
-        let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token);
+        let keyword = super::words::keywords_behind(scope).contains(&self.word());
+        let word = matches!(token.tok, Tok::Word | Tok::Str) && self.is_string(token) && !keyword;
         if !number && !word {
             return self.unexpected(if typed {
                 &["number", "string"]

@@ -149,20 +149,23 @@ pub(super) fn is_reserved(word: &str) -> bool {
     )
 }
 
-/// Words that are keywords in a statement that begins with `first`, beyond the reserved ones.
+/// Words that are keywords behind `first` until what it begins is complete, beyond the reserved ones (the start conditions
+/// of nft's scanner).
 pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
     match first {
+        "arp" => &["saddr", "daddr", "htype", "ptype", "hlen", "plen", "operation"],
         "counter" => &["packets", "bytes", "name"],
         "limit" => {
-            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "hour", "day", "week"]
+            &["rate", "burst", "over", "packets", "bytes", "name", "second", "minute", "week"]
         }
-        "quota" => &["over", "used", "bytes", "name"],
+        "quota" => &["over", "until", "used", "bytes", "name"],
         "ct" => &[
             "state",
             "direction",
             "status",
             "expiration",
             "helper",
+            "helpers",
             "label",
             "event",
             "id",
@@ -175,6 +178,7 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "reply",
             "saddr",
             "daddr",
+            "dport",
             "avgpkt",
             "bytes",
             "packets",
@@ -182,33 +186,55 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "over",
             "expectation",
         ],
+        "fib" => &["saddr", "daddr", "type", "oif", "oifname"],
+        "icmp" | "icmpv6" => {
+            &["checksum", "code", "gateway", "id", "max-delay", "mtu", "param-problem", "sequence"]
+        }
+        "ip" => &[
+            "saddr", "daddr", "version", "hdrlength", "dscp", "length", "id", "frag-off", "ttl", "protocol",
+            "checksum", "lsrr", "rr", "ssrr", "ra", "ptr", "value", "option", "options", "addr", "prefix", "to",
+        ],
+        "ip6" => &[
+            "saddr", "daddr", "version", "dscp", "length", "flowlabel", "nexthdr", "hoplimit", "addr", "prefix",
+            "to",
+        ],
         "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
+        "meta" => &["length", "protocol"],
         "snat" | "dnat" | "masquerade" | "redirect" => {
             &["to", "fully-random", "persistent", "port", "addr", "prefix"]
         }
         "tproxy" | "dup" | "fwd" => &["to"],
         "queue" => &["num", "bypass", "fanout", "to"],
         "reject" => &["with", "icmpx"],
-        "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "name"],
-        "tcp" => &[
-            "option",
-            "sack",
-            "maxseg",
-            "sack-perm",
-            "timestamp",
-            "window",
-            "sport",
-            "dport",
-            "doff",
-            "urgptr",
-            "ackseq",
+        "reset" => &["counters", "quotas"],
+        "rt" => &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
+        "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"],
+        "sctp" => &["sport", "dport", "vtag", "checksum", "chunk", "length"],
+        "chunk" => &[
+            "a-rwnd", "abort", "asconf", "asconf-ack", "cookie-ack", "cookie-echo", "cum-tsn-ack", "cwr", "data",
+            "ecne", "error", "forward-tsn", "heartbeat", "heartbeat-ack", "init", "init-ack", "init-tag",
+            "initial-tsn", "length", "lowest-tsn", "new-cum-tsn", "num-dup-tsns", "num-gap-ack-blocks",
+            "num-inbound-streams", "num-outbound-streams", "ppid", "sack", "seqno", "shutdown", "shutdown-ack",
+            "shutdown-complete", "ssn", "stream", "tsn",
         ],
-        "numgen" | "jhash" | "symhash" => &["inc", "mod", "seed", "offset"],
+        "tcp" => &[
+            "ackseq", "checksum", "count", "doff", "dport", "echo", "fastopen", "length", "maxseg", "md5sig",
+            "mptcp", "mss", "nop", "option", "options", "reserved", "sack", "sack-perm", "sack-permitted", "sack0",
+            "sack1", "sack2", "sack3", "sport", "subtype", "timestamp", "tsecr", "tsval", "urgptr", "window",
+        ],
+        "numgen" => &["inc", "mod", "offset"],
+        "jhash" => &["mod", "seed", "offset"],
+        "symhash" => &["mod", "seed", "offset"],
         "ipsec" => &["in", "out", "spnum", "reqid", "spi", "saddr", "daddr"],
         "socket" => &["transparent", "wildcard", "cgroupv2", "level"],
         "osf" => &["ttl", "name", "version"],
         _ => &[],
     }
+}
+
+/// Keywords of `ct` that are symbols nevertheless.
+pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
+    matches!(word, "label" | "original" | "reply")
 }
 
 /// Whether a reserved word can begin a statement.

@@ -168,9 +168,6 @@ pub static AH: Proto = Proto {
     upper: &[
         (50, &ESP),
         (51, &AH),
-        (1, &ICMP),
-        (2, &IGMP),
-        (58, &ICMPV6),
         (108, &COMP),
         (17, &UDP),
         (136, &UDPLITE),
@@ -208,9 +205,6 @@ pub static COMP: Proto = Proto {
     upper: &[
         (50, &ESP),
         (51, &AH),
-        (1, &ICMP),
-        (2, &IGMP),
-        (58, &ICMPV6),
         (108, &COMP),
         (17, &UDP),
         (136, &UDPLITE),
