@@ -194,7 +194,8 @@ pub(super) fn number_flags(op: RelOp, left: &Expr, right: &mut Expr) {
     if ordering && matches!(left.dtype, Type::Base(DataType::CtState | DataType::CtStatus)) {
         number(right);
     }
-    if ordering && left.dtype == Type::Base(DataType::ArpHrd) && matches!(left.kind, ExprKind::Meta { .. }) {
+    let numbered = [DataType::ArpHrd, DataType::FibAddr].map(Type::Base).contains(&left.dtype);
+    if ordering && numbered && matches!(left.kind, ExprKind::Meta { .. } | ExprKind::Fib { .. }) {
         right.dtype = Type::Base(DataType::Integer);
     }
     fn number(flags: &mut Expr) {

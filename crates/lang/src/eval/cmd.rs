@@ -124,7 +124,7 @@ fn expand_set(mut block: SetBlock, create: bool, target: Target, loc: Loc, out: 
 impl Eval<'_, '_> {
     /// Evaluates a command.
     pub(crate) fn command(&mut self, cmd: &mut Cmd) -> Result {
-        let target = cmd.target.clone();
+        let (target, loc) = (cmd.target.clone(), cmd.loc);
         match &mut cmd.kind {
             CmdKind::Add(what) | CmdKind::Create(what) | CmdKind::Insert(what) | CmdKind::Replace(what) => {
                 self.add(what, &target)
@@ -141,6 +141,12 @@ impl Eval<'_, '_> {
             }
             CmdKind::Get { elements, .. } => self.elements(elements, &target).map(|_| ()),
             CmdKind::Reset { elements: Some(elements), .. } => self.elements(elements, &target).map(|_| ()),
+            // The kernel is asked for the object, and has nothing to suggest.
+            CmdKind::Reset { object: object @ ObjKind::Object(_), elements: None } => {
+                self.check_target(ObjKind::Table, &target)?;
+                let asked = self.check_target(*object, &target);
+                asked.or_else(|_| error(loc, "Could not process rule: No such file or directory"))
+            }
             // nft knows only what is asked for then, so that it has nothing to suggest.
             CmdKind::List { object, .. }
                 if matches!(

@@ -269,7 +269,8 @@ impl Eval<'_, '_> {
                 flags.map = true;
                 flags.object = matches!(data, DataKind::Object(_));
                 // nft keeps with a map what is looked up in it only if that is a concatenation.
-                self.declare_map(KeyType::of(key).without_expression(), data, mappings)?
+                let key = KeyType::of(key).without_expression();
+                self.declare_map(key, self.expected.len, data, mappings)?
             }
             ExprKind::Symbol { .. } | ExprKind::SetRef { .. } => {
                 self.expr(mappings)?;
@@ -327,11 +328,24 @@ impl Eval<'_, '_> {
         Ok(set.interval)
     }
 
-    /// The mappings of a map become an anonymous map; their elements are evaluated here.
-    fn declare_map(&mut self, key: KeyType, data: DataKind, mappings: &mut Expr) -> Result<Arc<SetInfo>> {
+    /// The mappings of a map become an anonymous map; their elements are evaluated here. Keys have so many bits before they
+    /// are shifted to where they stand in the packet.
+    fn declare_map(
+        &mut self,
+        key: KeyType,
+        bits: u32,
+        data: DataKind,
+        mappings: &mut Expr,
+    ) -> Result<Arc<SetInfo>> {
         let mut info = SetInfo::anonymous("__map%d".into(), key, Some(data));
-        self.set = Some(Arc::new(info.clone()));
-        self.expected = info.key.expected();
+        let mut unshifted = info.clone();
+        if let ([field], 1..) = (&*info.key.fields, bits)
+            && !info.key.is_concat()
+        {
+            unshifted.key.fields = Arc::from([Field { len: bits, ..field.clone() }]);
+        }
+        self.expected = unshifted.key.expected();
+        self.set = Some(Arc::new(unshifted));
         let evaluated = self.expr(mappings);
         self.set = None;
         evaluated?;

@@ -10,6 +10,7 @@ use penstock_sets::{Element, ElementList};
 
 use crate::eval::Context;
 use crate::lower::Lowered;
+use crate::eval::bitmask;
 use crate::lower::set::key_after;
 use crate::userdata;
 
@@ -219,7 +220,9 @@ fn elements_text(
                 line(&[], None, Some(&element.value), CATCH_ALL, false);
                 continue;
             }
-            let next = key_after(element.key_end.as_deref().unwrap_or(&element.key));
+            let end = element.key_end.as_deref().unwrap_or(&element.key);
+            let last = end.iter().fold(0, |v: u128, b| v << 8 | u128::from(*b)) == bitmask(info.key.len());
+            let next = if last { None } else { key_after(end) };
             line(&element.key, None, Some(&element.value), 0, next.is_none());
             if let Some(next) = next.filter(|n| !info.anonymous || following != Some(n.as_slice())) {
                 line(&next, None, None, INTERVAL_END, false);

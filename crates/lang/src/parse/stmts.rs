@@ -67,7 +67,10 @@ impl Parser<'_> {
 
     fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
-        self.keywords = super::words::keywords_behind(self.word());
+        let expression = matches!(self.word(), "tcp" | "ct" | "meta" | "numgen" | "jhash" | "symhash" | "ipsec" | "socket" | "osf" | "ip" | "ip6" | "icmp" | "icmpv6" | "arp" | "fib" | "rt" | "sctp");
+        self.keywords = if expression { &[] } else { super::words::keywords_behind(self.word()) };
+        // A queue's number is no part of the older form to nft.
+        let older_queue = self.at("queue") && !matches!(self.second_word(), "to" | "flags");
         let kind = self.stmt_kind(start)?;
         if let StmtKind::Limit(_) = kind
             && self.inputs.slice(self.last) == "packets"
@@ -75,7 +78,8 @@ impl Parser<'_> {
             // Nothing more is read to know that it ends.
             self.keywords = &[];
         }
-        Ok(Stmt { kind, loc: self.since(start) })
+        let loc = if older_queue { start } else { self.since(start) };
+        Ok(Stmt { kind, loc })
     }
 
     fn stmt_kind(&mut self, start: Loc) -> Parsed<StmtKind> {
@@ -181,7 +185,10 @@ impl Parser<'_> {
             "set" if is_writable(&left) => {
                 self.take();
                 let expr = match left.kind {
-                    ExprKind::Meta { .. } | ExprKind::Ct { .. } => self.target()?,
+                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => {
+                        self.scoped("meta", Self::target)?
+                    }
+                    ExprKind::Ct { .. } => self.scoped("ct", Self::target)?,
                     _ => self.argument()?,
                 };
                 Ok(match left.kind {

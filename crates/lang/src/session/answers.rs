@@ -37,6 +37,15 @@ impl Session<'_> {
             CmdKind::Reset { object, .. } => {
                 let text = match object {
                     ObjKind::Rule => self.rule(&listing, cmd)?,
+                    // Only what is reset is known then: tables without such objects are not there.
+                    ObjKind::Objects(kind) => {
+                        let mut generation = generation.clone();
+                        generation.tables.retain(|t| t.objects.iter().any(|o| o.value.kind() == *kind));
+                        match cmd.target.table {
+                            Some(_) if find_table(&generation, &cmd.target).is_none() => String::new(),
+                            _ => self.list(&Listing { generation: &generation, ..listing }, *object, cmd)?,
+                        }
+                    }
                     _ => self.list(&listing, *object, cmd)?,
                 };
                 if !self.options.check {
@@ -152,19 +161,23 @@ impl Session<'_> {
             let set = json::Tables { listing, table }.set(set, shown);
             return Ok(json::to_text(&json::document([set])) + "\n");
         }
-        // nft knows no more than the name of the type then.
+        // nft knows no more than the name of the type then, and no comment.
         let mut userdata = SetUserData::decode(&set.userdata);
-        (userdata.key_typeof, userdata.data_typeof) = (None, None);
+        (userdata.key_typeof, userdata.data_typeof, userdata.comment) = (None, None, None);
         let named = Set { userdata: userdata.encode(), ..Set::clone(set) };
         Ok(listing.set_with(table, &named, &shown))
     }
 }
 
-fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Table, &'g Chain)> {
+fn find_table<'g>(generation: &'g Generation, target: &Target) -> Option<&'g Table> {
     let family = target.family.unwrap_or(Family::Ip);
-    let table = target.table.as_ref()?;
+    let name = target.table.as_ref()?;
+    generation.tables.iter().find(|t| t.family == family && t.name == name.text).map(|t| &**t)
+}
+
+fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Table, &'g Chain)> {
     let chain = target.chain.as_ref()?;
-    let table = generation.tables.iter().find(|t| t.family == family && t.name == table.text)?;
+    let table = find_table(generation, target)?;
     Some((table, table.chains.iter().find(|c| c.name == chain.text)?))
 }
 
