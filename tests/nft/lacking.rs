@@ -19,6 +19,7 @@ const PROBES: &[(&str, &str, &str)] = &[
     ("inet", DESTINATION_NAT, "redirect"),
     ("inet", INPUT, "fib daddr type local"),
     ("inet", INPUT, "ipsec in reqid 1"),
+    ("inet", INPUT, "flow add @f"),
     ("inet", INPUT, "jhash ip saddr mod 2 0"),
     ("inet", INPUT, "log"),
     ("inet", INPUT, "numgen inc mod 2 0"),

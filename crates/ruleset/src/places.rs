@@ -37,6 +37,8 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
             (Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge | Family::Netdev, _) => Ok(()),
         },
         Expr::Fib(_) => only(is_ip(family) || family == Family::Netdev, Errno::Enoent),
+        // Can only be set.
+        Expr::Ct(ct) if ct.key == CtKey::EventMask => Err(Errno::Eopnotsupp),
         Expr::Ct(_) | Expr::CtSet(_) | Expr::Connlimit(_) => match family {
             Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge => Ok(()),
             Family::Arp | Family::Netdev => Err(Errno::Eproto),

@@ -19,6 +19,8 @@ pub(super) struct Context {
     /// Link headers in their order, where there are several.
     stacked: Vec<&'static Proto>,
     icmp_type: Option<u8>,
+    /// The header that raw bits where Ethernet has its type say.
+    raw_type: Option<&'static Proto>,
 }
 
 /// Most link headers that are followed.
@@ -63,6 +65,7 @@ impl Context {
             transport: None,
             stacked: Vec::new(),
             icmp_type: None,
+            raw_type: None,
         };
         context.set(base, start);
         context
@@ -199,6 +202,12 @@ impl Context {
         }
     }
 
+    /// The network header: from a match that has no name for what it says, if from no other.
+    pub fn network_or_raw(&self) -> Option<&'static Proto> {
+        let known = [&network::IP, &network::IP6];
+        self.network.filter(|p| known.contains(p)).or(self.raw_type)
+    }
+
     /// Takes note of `left == value`.
     pub fn learn(&mut self, left: &Expr, value: u128) {
         match &left.kind {
@@ -222,6 +231,9 @@ impl Context {
     }
 
     fn learn_payload(&mut self, payload: &Payload, value: u128) {
+        if payload.base == PayloadBase::Link && payload.proto.is_none() {
+            self.raw_type = link::ETHER.upper_by_number(value as u32);
+        }
         let (Some(proto), Some(field)) = (payload.proto, payload.field) else { return };
         if !Self::is_protocol_field(proto, field) {
             return;

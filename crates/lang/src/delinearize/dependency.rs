@@ -150,9 +150,9 @@ impl Dependencies {
     /// An extension header, option or chunk is read.
     pub fn kill_for_exthdr(&mut self, exthdr: &Exthdr, stmts: &mut Statements) {
         let layer = match exthdr.op {
-            // That there is a chunk does not bring the protocol back.
-            ExthdrOp::Sctp if exthdr.present => return,
-            ExthdrOp::TcpOpt | ExthdrOp::Sctp | ExthdrOp::Dccp => Layer::Transport,
+            // These do not bring the protocol back.
+            ExthdrOp::Sctp | ExthdrOp::Dccp => return,
+            ExthdrOp::TcpOpt => Layer::Transport,
             ExthdrOp::Ipv6 | ExthdrOp::Ipv4Opt => Layer::Network,
         };
         // The type of an ICMP message says more than that there is one.

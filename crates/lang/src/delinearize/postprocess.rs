@@ -607,8 +607,7 @@ impl Walk {
                 (DataType::IcmpxCode, implied(reject.code, ICMPX_PORT_UNREACHABLE))
             }
             (_, RejectType::IcmpUnreach | RejectType::TcpRst) => {
-                let network = self.context.at(PayloadBase::Network);
-                let v6 = network.is_some_and(|p| *p == network::IP6);
+                let v6 = self.context.network_or_raw().is_some_and(|p| *p == network::IP6);
                 if self.dependencies.exists(Layer::Network) {
                     self.dependencies.release(Layer::Network, &mut self.stmts);
                 }

@@ -194,7 +194,10 @@ impl Protocols {
         if base != PayloadBase::Transport || self.transports.len() < 2 {
             return None;
         }
-        self.transports.iter().find(|p| **p != proto).map(|p| if tunnel::is_tunnel(p) { &UNKNOWN } else { *p })
+        self.transports
+            .iter()
+            .find(|p| **p != proto)
+            .map(|p| if tunnel::is_tunnel(p) { &UNKNOWN } else { *p })
     }
 
     /// Bits of the link headers below the current one.

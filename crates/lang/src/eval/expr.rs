@@ -450,10 +450,7 @@ impl Eval<'_, '_> {
                 return conflict(
                     part.loc,
                     loc,
-                    format!(
-                        "can not use variable sized data types ({}) in concat expressions",
-                        dtype.name()
-                    ),
+                    format!("can not use variable sized data types ({}) in concat expressions", dtype.name()),
                 );
             }
             constant &= part.constant;

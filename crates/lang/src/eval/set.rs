@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::{CtKey, ObjectType};
 
-use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SymbolKind};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
@@ -255,6 +255,9 @@ impl Eval<'_, '_> {
         };
         if let Some(part) = addresses {
             return error(part.loc, "specify either ip or ip6 for address matching");
+        }
+        if let ExprKind::Symbol { kind: SymbolKind::Value, .. } = key.kind {
+            return error(key.loc, "No symbol type information");
         }
         self.expected = Expected::default();
         self.expr(key)?;

@@ -505,7 +505,9 @@ impl Eval<'_, '_> {
 
     /// Only IP is rejected, where the family tells nothing of it.
     fn can_be_rejected(&self, reject: &Reject, network: Option<&'static Proto>, loc: Loc) -> Result {
-        let Some(known) = network.filter(|p| **p != network::IP && **p != network::IP6) else { return Ok(()) };
+        let Some(known) = network.filter(|p| **p != network::IP && **p != network::IP6) else {
+            return Ok(());
+        };
         let icmpx = reject.expr.is_some() && reject.family == 0;
         match self.family {
             Family::Bridge | Family::Netdev => {

@@ -8,9 +8,10 @@ use penstock_ruleset::change::{NewSet, Position};
 use penstock_ruleset::model::{ElementData, ElementValue, Family};
 use penstock_sets::{Element, ElementList};
 
+use crate::datatype::{DataType, Type};
 use crate::eval::Context;
-use crate::lower::Lowered;
 use crate::eval::bitmask;
+use crate::lower::Lowered;
 use crate::lower::set::key_after;
 use crate::userdata;
 
@@ -221,7 +222,9 @@ fn elements_text(
                 continue;
             }
             let end = element.key_end.as_deref().unwrap_or(&element.key);
-            let last = end.iter().fold(0, |v: u128, b| v << 8 | u128::from(*b)) == bitmask(info.key.len());
+            // Answers whether a header is there are bytes.
+            let bits = if info.key.dtype == Type::Base(DataType::Boolean) { 8 } else { info.key.len() };
+            let last = end.iter().fold(0, |v: u128, b| v << 8 | u128::from(*b)) == bitmask(bits);
             let next = if last { None } else { key_after(end) };
             line(&element.key, None, Some(&element.value), 0, next.is_none());
             if let Some(next) = next.filter(|n| !info.anonymous || following != Some(n.as_slice())) {

@@ -67,7 +67,26 @@ impl Parser<'_> {
 
     fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
-        let expression = matches!(self.word(), "tcp" | "ct" | "meta" | "numgen" | "jhash" | "symhash" | "ipsec" | "socket" | "osf" | "ip" | "ip6" | "icmp" | "icmpv6" | "arp" | "fib" | "rt" | "sctp");
+        let expression = matches!(
+            self.word(),
+            "tcp"
+                | "ct"
+                | "meta"
+                | "numgen"
+                | "jhash"
+                | "symhash"
+                | "ipsec"
+                | "socket"
+                | "osf"
+                | "ip"
+                | "ip6"
+                | "icmp"
+                | "icmpv6"
+                | "arp"
+                | "fib"
+                | "rt"
+                | "sctp"
+        );
         self.keywords = if expression { &[] } else { super::words::keywords_behind(self.word()) };
         // A queue's number is no part of the older form to nft.
         let older_queue = self.at("queue") && !matches!(self.second_word(), "to" | "flags");

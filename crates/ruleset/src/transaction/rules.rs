@@ -215,11 +215,10 @@ impl OpenTable<'_> {
         let set = self.bindable_set(&lookup.set)?;
         fits(lookup.sreg, set.description.key_len)?;
         match (lookup.dreg, set.data) {
-            (None, None) => Ok(()),
+            // A map may be asked only for its keys.
+            (None, _) => Ok(()),
             (Some(dreg), Some(MapData::Verdict)) if !lookup.inverse && dreg == Register::VERDICT => Ok(()),
             (Some(dreg), Some(MapData::Value { len })) if !lookup.inverse => fits(dreg, len as usize),
-            // An object map asked only for its keys.
-            (None, Some(MapData::Object(_))) => Ok(()),
             _ => Err(Errno::Einval),
         }
     }
