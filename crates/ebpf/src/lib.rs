@@ -1,7 +1,8 @@
 //! BPF programs for the kernel, made without a compiler: what of the packet path XDP can take.
 //!
 //! ```text
-//! device -> XDP: chains ([`rules`]) -> AF_XDP socket or kernel
+//! device -> XDP: flows ([`flow`]) -> chains ([`rules`]) -> AF_XDP socket or kernel
+//!                  \-> another device
 //! ```
 //!
 //! | module | it is |
@@ -9,6 +10,7 @@
 //! | [`asm`] | instructions, labels |
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
+//! | [`flow`] | established flows: maps, program |
 //! | [`rules`] | stateless chains at ingress, from their linked programs |
 //! | `next` | what follows a program |
 //!
@@ -42,6 +44,7 @@
 
 pub mod asm;
 mod btf;
+pub mod flow;
 mod map;
 mod next;
 mod program;

@@ -1,6 +1,7 @@
 //! Random tables on random frames: XDP programs and the interpreter agree on verdicts and counters.
 
 mod made;
+mod rights;
 
 use fastrand::Rng;
 use made::frames::{MAC, frame};
@@ -116,23 +117,9 @@ fn check(rng: &mut Rng, frames: usize, context: &str) -> bool {
     true
 }
 
-/// Whether programs can be loaded here; says so if not.
-fn may_load() -> bool {
-    let mut asm = penstock_ebpf::asm::Asm::new();
-    asm.exit_with(xdp::PASS);
-    match penstock_ebpf::Program::load(Place::Xdp, "probe", &asm.finish().unwrap()) {
-        Ok(_) => true,
-        Err(e) if e.is_permission() => {
-            println!("skipped: loading BPF programs is not permitted here ({e})");
-            false
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
-
 #[test]
 fn xdp_programs_do_what_the_interpreter_does() {
-    if !may_load() {
+    if !rights::may_load() {
         return;
     }
     let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(fastrand::u64(..));

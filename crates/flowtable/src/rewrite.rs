@@ -37,7 +37,7 @@ fn addresses(key: &Key) -> Sum {
 
 /// What complemented checksums grow by if `from` becomes `to`: those of the IP header, its TTL decremented, and of the
 /// transport header.
-pub(crate) fn deltas(from: &Key, to: &Key) -> (u16, u16) {
+pub fn deltas(from: &Key, to: &Key) -> (u16, u16) {
     // What is taken away counts as its complement. A TTL is the upper byte of a word.
     const TTL: u16 = !0x0100;
     let difference = |old: Sum, new: Sum| plus(!old.folded(), new.folded());

@@ -1,0 +1,156 @@
+//! Established flows, forwarded in the kernel's driver as hardware would do it (`net/netfilter/nf_flow_table_offload.c`).
+//!
+//! ```text
+//! frame -> tag, session, tunnel off -> headers as a flow has them? -> map of flows -> NAT, TTL, checksums
+//!                                                  |                     |            -> headers on, out of a device
+//!                                                  +---- otherwise ------+--> what follows: chains, socket, kernel
+//! ```
+//!
+//! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that the map does not say goes
+//! up untouched: fragments, options, a TTL that ends here, segments with SYN, FIN or RST, packets larger than the MTU.
+
+mod layout;
+mod xdp;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::asm::{AsmError, Code};
+use crate::map::{Map, MapKind, MapSpec};
+use crate::next::Next;
+pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
+
+/// Why a flow was not added.
+#[derive(Debug)]
+pub enum AddError {
+    /// Software keeps it.
+    NotOffloadable(NotOffloadable),
+    /// The map is full, or bpf(2) says something else.
+    Map(io::Error),
+}
+
+impl From<NotOffloadable> for AddError {
+    fn from(reason: NotOffloadable) -> Self {
+        AddError::NotOffloadable(reason)
+    }
+}
+
+impl From<io::Error> for AddError {
+    fn from(error: io::Error) -> Self {
+        AddError::Map(error)
+    }
+}
+
+impl std::fmt::Display for AddError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AddError::NotOffloadable(NotOffloadable(reason)) => f.write_str(reason),
+            AddError::Map(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AddError {}
+
+/// Devices that flows leave by, at most.
+const DEVICES: u32 = 256;
+
+/// The maps of flows, shared by all programs.
+#[derive(Debug)]
+pub struct Flows {
+    v4: Arc<Map>,
+    v6: Arc<Map>,
+    devices: Arc<Map>,
+    /// What `devices` has.
+    known: Mutex<Vec<u32>>,
+}
+
+impl Flows {
+    /// For so many directions of flows of each family; both directions of a flow count.
+    pub fn new(entries: u32) -> Self {
+        let flows = |name, key: i16| {
+            let (key, value) = (key as u32, layout::value::LEN as u32);
+            Arc::new(Map::new(MapSpec { name, kind: MapKind::Hash, key, value, entries }))
+        };
+        let kind = MapKind::DevicesByHash;
+        let devices = MapSpec { name: "flow_devices", kind, key: 4, value: 4, entries: DEVICES };
+        Flows {
+            v4: flows("flows4", layout::key4::LEN),
+            v6: flows("flows6", layout::key6::LEN),
+            devices: Arc::new(Map::new(devices)),
+            known: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The XDP program.
+    ///
+    /// # Errors
+    /// None that the caller could do something about.
+    pub fn xdp(&self, next: &Next) -> Result<Code, AsmError> {
+        xdp::program(self, next)
+    }
+
+    /// The three maps, to be [pinned](Map::pin).
+    pub fn maps(&self) -> [&Arc<Map>; 3] {
+        [&self.v4, &self.v6, &self.devices]
+    }
+
+    fn map(&self, half: &FlowHalf<'_>) -> &Map {
+        if half.is_ipv4() { &self.v4 } else { &self.v6 }
+    }
+
+    /// Whether a direction of a flow can be added at all.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, half: &FlowHalf<'_>) -> Result<(), NotOffloadable> {
+        half.map_key()?;
+        half.map_value(0).map(drop)
+    }
+
+    /// Adds a direction of a flow; `now` is the time, in nanoseconds of `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// It is not for this, or the map is full.
+    pub fn add(&self, half: &FlowHalf<'_>, now: u64) -> Result<(), AddError> {
+        let (key, value) = (half.map_key()?, half.map_value(now)?);
+        let device = half.way.device;
+        let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
+        if !known.contains(&device) {
+            self.devices.set(&device.to_ne_bytes(), &device.to_ne_bytes())?;
+            known.push(device);
+        }
+        drop(known);
+        Ok(self.map(half).set(&key, &value)?)
+    }
+
+    /// Removes a direction of a flow: what its packets did, `None` if it is not there.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn remove(&self, half: &FlowHalf<'_>) -> io::Result<Option<FlowStatistics>> {
+        let statistics = self.statistics(half)?;
+        if let Ok(key) = half.map_key() {
+            self.map(half).remove(&key)?;
+        }
+        Ok(statistics)
+    }
+
+    /// What the packets of a direction of a flow did; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn statistics(&self, half: &FlowHalf<'_>) -> io::Result<Option<FlowStatistics>> {
+        let Ok(key) = half.map_key() else { return Ok(None) };
+        Ok(self.map(half).get(&key)?.map(|value| FlowStatistics::of(&value)))
+    }
+
+    /// A device is gone, or another has its number: nothing leaves by it any more.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn forget_device(&self, device: u32) -> io::Result<()> {
+        self.known.lock().unwrap_or_else(|e| e.into_inner()).retain(|known| *known != device);
+        self.devices.remove(&device.to_ne_bytes()).map(drop)
+    }
+}
