@@ -137,7 +137,6 @@ fn names_in_rules_that_lead_nowhere() {
             Expr::Lookup(Lookup { set: "s".into(), sreg: Register(2), dreg: None, inverse: false }),
             Errno::Enodata,
         ),
-        (lookup("m"), Errno::Einval),
         (vmap("v"), Errno::Einval),
         (
             Expr::Lookup(Lookup { set: "s".into(), sreg: Register(24), dreg: None, inverse: false }),
