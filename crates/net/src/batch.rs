@@ -14,6 +14,7 @@ use crate::config::{Config, Mode};
 use crate::lines::{self, Words, lines, unknown};
 use crate::tunnel::{PPPOE_OVERHEAD, Tunnel, TunnelKind};
 use crate::tunnel_lines::{pppoe_words, tunnel_line, tunnel_words};
+use crate::xfrm_lines;
 use crate::{
     Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
     Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
@@ -74,9 +75,10 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         }
     }
     let objects = ["address", "route", "rule", "neighbor", "neighbour", "link", "tunnel"];
-    let later = ["xfrm", "maddress", "mroute", "tuntap", "nexthop", "netns", "vrf", "l2tp", "sr"];
+    let later = ["maddress", "mroute", "tuntap", "nexthop", "netns", "vrf", "l2tp", "sr"];
     let word = words.next().unwrap_or("");
     let object = match abbreviated(word, &objects) {
+        _ if word == "xfrm" || word == "x" => return xfrm_lines::line(config, &mut words, six),
         Some(o) => o,
         None if later.contains(&word) => return Err(format!("\"{word}\" is not supported yet")),
         None => return Err(unknown(word)),

@@ -49,6 +49,8 @@ pub(crate) struct Config {
     neighbours6: Neighbours<u128>,
     /// Entries of bridges that were added by hand.
     pub(crate) fdb: Vec<FdbEntry>,
+    /// IPsec.
+    pub(crate) xfrm: penstock_xfrm::Config,
 }
 
 const EXISTS: &str = "File exists";
@@ -100,6 +102,7 @@ impl Config {
             neighbours4: Neighbours::default(),
             neighbours6: Neighbours::default(),
             fdb: Vec::new(),
+            xfrm: penstock_xfrm::Config::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl Config {
         Network::new(
             self.links,
             fdb,
+            self.xfrm,
             Parts { routes: self.routes4, rules: self.rules4, neighbours: self.neighbours4 },
             Parts { routes: self.routes6, rules: self.rules6, neighbours: self.neighbours6 },
             self.unmerged,

@@ -35,6 +35,7 @@ mod rule;
 mod source;
 mod tunnel;
 mod tunnel_lines;
+mod xfrm_lines;
 
 pub use batch::Error;
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};

@@ -131,6 +131,7 @@ pub struct Network {
     /// Some link is a bridge.
     bridges: bool,
     fdb: Vec<FdbEntry>,
+    xfrm: penstock_xfrm::Config,
     own4: HashMap<u32, u32, Quick>,
     custom4: bool,
     v4: Family<u32>,
@@ -232,6 +233,7 @@ impl Network {
     pub(crate) fn new(
         links: Vec<Link>,
         fdb: Vec<FdbEntry>,
+        xfrm: penstock_xfrm::Config,
         v4: Parts<u32>,
         v6: Parts<u128>,
         unmerged4: bool,
@@ -255,6 +257,7 @@ impl Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
             tunnels: Tunnels::new(&links),
+            xfrm,
             links,
             by_index,
             own4,
@@ -331,6 +334,11 @@ impl Network {
     #[inline]
     pub fn pppoe(&self, lower: u32, session: u16, peer: Mac) -> Option<u32> {
         self.tunnels.session(lower, session, peer)
+    }
+
+    /// States and policies of IPsec.
+    pub fn xfrm(&self) -> &penstock_xfrm::Config {
+        &self.xfrm
     }
 
     /// Whether VLAN devices sit on the link.

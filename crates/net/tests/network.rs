@@ -219,7 +219,7 @@ fn what_cannot_be_taken_is_refused_with_its_line() {
             "net.ip:4: neighbours are static: \"nud stale\" is not supported",
         ),
         ("rule add fwmark x lookup 5", "net.ip:4: \"x\" is not a mark"),
-        ("xfrm state add", "net.ip:4: \"xfrm\" is not supported yet"),
+        ("xfrm state add", "net.ip:4: \"xfrm state\" needs \"dst\""),
         ("addr del 198.18.0.1/24 dev a", "net.ip:4: \"address del\" is not supported yet"),
     ];
     for (line, want) in cases {

@@ -21,6 +21,7 @@ use crate::sink::{Frame, Sink};
 use crate::sockets::Sockets;
 use crate::tc::Tc;
 use crate::worker::{State, Worker, interfaces};
+use crate::xfrm::Ipsec;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -50,6 +51,7 @@ impl Dataplane {
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
     pub fn seed(&mut self, seed: u64) {
         self.state.random = fastrand::Rng::with_seed(seed);
+        self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 
     /// Puts a generation in force for all that comes after.
@@ -143,6 +145,11 @@ impl Dataplane {
         self.state.interfaces = interfaces(&net);
         self.state.bridges.follow(&net);
         self.state.flows.set_network(&mut self.state.conntrack);
+        if net.xfrm() != self.net.xfrm() {
+            self.state.ipsec = Ipsec::new(&net, None);
+        } else if let Some(ipsec) = &mut self.state.ipsec {
+            ipsec.clear_ways();
+        }
         self.net = net;
         self.burst(sink, |worker, packet| {
             worker.settle_unresolved(time, packet);
@@ -333,8 +340,12 @@ impl<S: Sink> Worker<'_, S> {
     /// Lets go of what is known about packets that are no more.
     #[inline]
     fn frame_done(&mut self) {
-        if self.state.queues.needs_parts(self.state.reassembled.len()) {
+        let secpaths = self.state.ipsec.as_deref().map_or(0, Ipsec::secpath_count);
+        if self.state.queues.needs_parts(self.state.reassembled.len().max(secpaths)) {
             return;
+        }
+        if let Some(ipsec) = &mut self.state.ipsec {
+            ipsec.clear_secpaths();
         }
         self.state.reassembled.clear();
         // Packets that wait for a listener may have connections that are not confirmed yet.

@@ -8,6 +8,7 @@ use penstock_program::Hook;
 use penstock_wire::ipv4::{self, InputError};
 use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{icmp, ipv4_options, protocol};
+use penstock_xfrm::Direction;
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -49,6 +50,7 @@ impl Destination {
             realm: hit.realm,
             redirect: false,
             iif,
+            bundle: 0,
         }
     }
 
@@ -66,6 +68,7 @@ impl Destination {
             realm: 0,
             redirect: false,
             iif,
+            bundle: 0,
         }
     }
 }
@@ -325,12 +328,21 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.packet_type != PacketType::Host {
             return self.drop(DropReason::NotForHost, packet);
         }
+        if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
+            return;
+        }
         let Some(h) = ipv4::Header::new(packet.network()) else { return };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
             self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0, true);
             return self.drop(DropReason::Ttl, packet);
         }
+        let mut way = *to;
+        if self.state.ipsec.is_some() {
+            let Some(found) = self.xfrm_route(packet, way) else { return };
+            way = found;
+        }
+        let to = &way;
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
@@ -341,7 +353,7 @@ impl<S: Sink> Worker<'_, S> {
         if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
             h.decrement_ttl();
         }
-        if to.redirect {
+        if to.redirect && packet.meta.secpath == 0 {
             self.ip4_redirect(packet, to);
         }
         packet.meta.priority = priority_of_tos(tos);

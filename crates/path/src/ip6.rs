@@ -6,6 +6,7 @@ use penstock_program::Hook;
 use penstock_wire::ipv6::{self, InputError};
 use penstock_wire::ipv6_ext::{self, OptionError};
 use penstock_wire::{icmpv6, protocol};
+use penstock_xfrm::Direction;
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -141,7 +142,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip6_input_finish()`.
     pub(crate) fn ip6_behind_input(&mut self, packet: &mut Packet) {
         let tunnels = self.net.has_tunnels(true);
-        if !self.settings.host_extensions && !tunnels {
+        if !self.settings.host_extensions && !tunnels && self.state.ipsec.is_none() {
             return self.deliver(packet);
         }
         let mut at = ipv6::LEN;
@@ -228,6 +229,9 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.packet_type != PacketType::Host {
             return self.drop(DropReason::NotForHost, packet);
         }
+        if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
+            return;
+        }
         let Some(h) = ipv6::Header::new(packet.network()) else { return };
         let (hop_limit, source) = (h.hop_limit(), u128::from(h.src()));
         if hop_limit <= 1 {
@@ -235,7 +239,13 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp6_error(packet, icmpv6::TIME_EXCEEDED, code, 0);
             return self.drop(DropReason::Ttl, packet);
         }
-        if to.oif == to.iif {
+        let mut way = *to;
+        if self.state.ipsec.is_some() {
+            let Some(found) = self.xfrm_route(packet, way) else { return };
+            way = found;
+        }
+        let to = &way;
+        if to.oif == to.iif && packet.meta.secpath == 0 {
             self.ip6_redirect(packet, to);
         } else {
             if source == 0 || source == 1 || source >> 120 == 0xff {

@@ -100,6 +100,7 @@ mod transmit;
 mod tunnel;
 mod unresolved;
 mod worker;
+mod xfrm;
 
 pub use code::Engine;
 pub use dataplane::Dataplane;

@@ -143,7 +143,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A packet of the host's own: `output`, perhaps another route, then out.
-    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, to: Destination) {
+    pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, mut to: Destination) {
+        if self.state.ipsec.is_some() {
+            let Some(way) = self.xfrm_route(packet, to) else { return };
+            to = way;
+        }
         packet.meta.iif = 0;
         packet.meta.oif = to.oif;
         packet.meta.realm = to.realm;
@@ -174,7 +178,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `ip_route_me_harder()`, `ip6_route_me_harder()`.
-    pub(crate) fn route_again(&self, protocol: Protocol, packet: &Packet) -> Option<Destination> {
+    pub(crate) fn route_again(&mut self, protocol: Protocol, packet: &mut Packet) -> Option<Destination> {
+        let to = self.route_anew(protocol, packet)?;
+        self.xfrm_lookup(packet, to).ok()
+    }
+
+    fn route_anew(&self, protocol: Protocol, packet: &Packet) -> Option<Destination> {
         let mark = packet.meta.mark;
         match protocol {
             Protocol::Ip => {

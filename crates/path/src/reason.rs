@@ -150,6 +150,46 @@ reasons! {
     PppoeSession = "no such PPPoE session",
     /// A session carries IPv4 and IPv6 only.
     PppProtocol = "PPP: protocol not carried",
+    /// Too many IPsec transformations, one in the other.
+    XfrmInBufferError = "XfrmInBufferError",
+    /// An ESP header or what it holds is not all there.
+    XfrmInHdrError = "XfrmInHdrError",
+    /// No IPsec state has this address and SPI.
+    XfrmInNoStates = "XfrmInNoStates",
+    /// The integrity value is wrong, or what was encrypted is malformed.
+    XfrmInStateProtoError = "XfrmInStateProtoError",
+    /// What ESP held does not fit its state's mode.
+    XfrmInStateModeError = "XfrmInStateModeError",
+    /// A sequence number that is too old or was there before.
+    XfrmInStateSeqError = "XfrmInStateSeqError",
+    /// The lifetime of the IPsec state is over.
+    XfrmInStateExpired = "XfrmInStateExpired",
+    /// ESP came within UDP and should not, or the other way round; or what it held does not fit the state's selector.
+    XfrmInStateMismatch = "XfrmInStateMismatch",
+    /// The IPsec state is one for packets that leave.
+    XfrmInStateDirError = "XfrmInStateDirError",
+    /// It did not come through what the templates of its policy ask for.
+    XfrmInTmplMismatch = "XfrmInTmplMismatch",
+    /// It came through a tunnel, and no policy says that it may.
+    XfrmInNoPols = "XfrmInNoPols",
+    /// A policy blocks it on its way in or through.
+    XfrmInPolBlock = "XfrmInPolBlock",
+    /// There is no way to the other end of a tunnel.
+    XfrmOutBundleGenError = "XfrmOutBundleGenError",
+    /// There is no IPsec state for a template that requires one.
+    XfrmOutNoStates = "XfrmOutNoStates",
+    /// It could not be encrypted.
+    XfrmOutStateProtoError = "XfrmOutStateProtoError",
+    /// It is too large for a tunnel, or does not fit its mode.
+    XfrmOutStateModeError = "XfrmOutStateModeError",
+    /// The IPsec state has no sequence numbers left.
+    XfrmOutStateSeqError = "XfrmOutStateSeqError",
+    /// The lifetime of the IPsec state is over.
+    XfrmOutStateExpired = "XfrmOutStateExpired",
+    /// The IPsec state is one for packets that arrive.
+    XfrmOutStateDirError = "XfrmOutStateDirError",
+    /// A policy blocks it on its way out.
+    XfrmOutPolBlock = "XfrmOutPolBlock",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.

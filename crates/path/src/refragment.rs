@@ -92,6 +92,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_finish_output()`.
     pub(crate) fn ip4_finish_output(&mut self, packet: &mut Packet, to: &Destination) {
+        if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip, packet, to) {
+            return;
+        }
         let mtu = self.mtu(to);
         if packet.sent_len() <= mtu && packet.meta.reassembled == 0 {
             self.send_to_neighbour(Protocol::Ip, packet, to);
@@ -131,6 +134,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip6_finish_output()`. Only the host's own packets are cut, and what was put together before routing.
     pub(crate) fn ip6_finish_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+        if self.state.ipsec.is_some() && self.xfrm_output(Protocol::Ip6, packet, to) {
+            return;
+        }
         let mtu = self.mtu6(to);
         let len = packet.sent_len();
         let came = self.state.reassembled.get(packet);

@@ -8,8 +8,8 @@ use penstock_jit::{self as jit, Compiled, Host};
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{
-    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, LocalSocket, NatRequest, Rejection,
-    Route, SocketQuery, Trace,
+    BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
+    Rejection, Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
@@ -360,7 +360,11 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         let six = packet.meta.protocol == 0x86dd;
         let mtu = if six { self.worker.mtu6(to) } else { self.worker.mtu(to) } as u32;
         let reverse_mtu = self.worker.reverse_mtu(packet, six);
-        Some(Route { gateway: to.gateway, mtu, reverse_mtu, realm: to.realm, xfrm: false })
+        Some(Route { gateway: to.gateway, mtu, reverse_mtu, realm: to.realm, xfrm: to.bundle != 0 })
+    }
+
+    fn ipsec(&mut self, packet: &Packet, out: bool, spnum: u32) -> Option<IpsecState> {
+        self.worker.ipsec_state(packet, self.destination(), out, spnum)
     }
 
     fn nat(&mut self, packet: &Packet, request: &NatRequest) -> Decision {

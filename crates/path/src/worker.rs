@@ -30,6 +30,7 @@ use crate::synproxy::Proxies;
 use crate::tc::Tc;
 use crate::tunnel::Tunnels;
 use crate::unresolved::Unresolved;
+use crate::xfrm::Ipsec;
 
 /// Packets that one packet may bring about in a row: answers to answers, copies of copies.
 const DEPTH: u32 = 16;
@@ -39,7 +40,7 @@ const DEPTH: u32 = 16;
 const FIRST_ID: u16 = 0x5053;
 
 /// Where a packet goes (`struct rtable`, `struct rt6_info`): addresses are IPv4 or IPv6 as the packet is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     /// `Local`, `Unicast`, `Broadcast`, `Multicast` or `Anycast`.
     pub(crate) kind: RouteType,
@@ -63,6 +64,8 @@ pub(crate) struct Destination {
     pub(crate) redirect: bool,
     /// The packet came in by this device; 0 for the host's own.
     pub(crate) iif: u32,
+    /// Number of the IPsec states that it goes through first, 0 for none.
+    pub(crate) bundle: u32,
 }
 
 /// What lives on from burst to burst.
@@ -101,6 +104,8 @@ pub(crate) struct State {
     pub(crate) queues: Queues,
     /// Packets that wait for a neighbour's link address.
     pub(crate) unresolved: Unresolved,
+    /// IPsec, where the network has any.
+    pub(crate) ipsec: Option<Box<Ipsec>>,
     /// Traffic control, where there is any.
     pub(crate) tc: Option<Box<Tc>>,
     /// Packets on the loopback device, which are received after what is being done now.
@@ -147,6 +152,7 @@ impl State {
             proxies: Proxies::new(&mut fastrand::Rng::new()),
             queues: Queues::default(),
             unresolved: Unresolved::default(),
+            ipsec: Ipsec::new(net, None),
             tc: None,
             backlog: VecDeque::new(),
             spare: Vec::new(),
@@ -217,8 +223,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.drop(&Drop { reason, place }, packet);
     }
 
-    /// A packet goes to the host, unless it belongs to a tunnel of IPv4.
+    /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of IPv4.
     pub(crate) fn deliver(&mut self, packet: &mut Packet) {
+        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
+            return;
+        }
         let tunnels = packet.meta.protocol == ethernet::IPV4 && self.net.has_tunnels(false);
         if tunnels && self.tunnel_receive4(packet) {
             return;

@@ -134,6 +134,9 @@ impl Aead {
     /// From `aead NAME KEY BITS`; the key ends with the salt.
     pub fn new(name: &str, key: &[u8], bits: u32) -> Result<Aead, AlgorithmError> {
         let wrong_key = || AlgorithmError::KeyLength(name.to_owned(), key.len() * 8);
+        if !matches!(name, GCM | CHACHA) {
+            return Err(unknown(name));
+        }
         let (body, salt) = key.split_last_chunk::<4>().ok_or_else(wrong_key)?;
         match name {
             GCM => {
@@ -147,14 +150,13 @@ impl Aead {
                     _ => Err(wrong_key()),
                 }
             }
-            CHACHA => {
+            _ => {
                 if bits != 128 {
                     return Err(AlgorithmError::IcvLength(name.to_owned(), bits));
                 }
                 let key = body.try_into().map_err(|_| wrong_key())?;
                 Ok(Aead::ChaCha20Poly1305 { key, salt: *salt })
             }
-            other => Err(unknown(other)),
         }
     }
 }

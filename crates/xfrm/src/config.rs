@@ -297,12 +297,15 @@ impl Config {
                 return Err("a template has addresses of different families".into());
             }
             // validate_tmpl()
-            let refused = match template.mode {
-                Mode::Tunnel => template.level == Level::Use && policy.direction == Direction::Out,
-                Mode::Transport => six != family,
-            };
-            if refused {
-                return Err("Invalid argument".into());
+            let optional = template.level == Level::Use;
+            match template.mode {
+                Mode::Tunnel if optional && policy.direction == Direction::Out => {
+                    return Err("Mode in optional template not allowed in outbound policy".into());
+                }
+                Mode::Transport if six != family => {
+                    return Err("Mode in template doesn't support a family change".into());
+                }
+                Mode::Tunnel | Mode::Transport => {}
             }
             family = six;
         }

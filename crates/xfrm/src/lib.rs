@@ -21,6 +21,7 @@ mod flow;
 mod lifetime;
 mod policy;
 mod replay;
+mod salt;
 mod secpath;
 mod stat;
 mod state;
@@ -37,6 +38,7 @@ pub use config::{
 pub use esp::{Opened, Outer, Room};
 pub use flow::Flow;
 pub use lifetime::{Limits, Usage};
+pub use salt::random_salt;
 pub use secpath::{DEPTH, SecPath};
 pub use stat::Stat;
 pub use state::{State, StateStats};

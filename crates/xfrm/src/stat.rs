@@ -38,8 +38,6 @@ stats! {
     InStateExpired = "XfrmInStateExpired",
     /// UDP encapsulation without, or with; or the packet does not fit the state's selector.
     InStateMismatch = "XfrmInStateMismatch",
-    /// The state is not usable.
-    InStateInvalid = "XfrmInStateInvalid",
     /// The state is one for packets that leave.
     InStateDir = "XfrmInStateDirError",
     /// What the packet came through is not what the policy's templates ask for.

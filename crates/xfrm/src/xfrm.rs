@@ -15,7 +15,7 @@ use crate::{Flow, Stat, Template};
 pub struct StateId(pub(crate) u32);
 
 /// The states that a packet is to go through, the innermost first; none for one that passes as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bundle {
     states: [StateId; DEPTH],
     len: u8,

@@ -1,0 +1,226 @@
+//! IPsec on the way of packets (`net/xfrm/xfrm_policy.c`, `xfrm_output.c`, `xfrm_input.c`).
+//!
+//! ```text
+//! forward: policy check -> TTL -> lookup -> MTU -> forward -> postrouting -> ESP -> output -> postrouting -> neighbour
+//! host:                    route -> lookup -> output -> postrouting -> ESP -> output -> postrouting -> neighbour
+//! input:   input -> ESP off -> tunnel: received again on the same device; transport: prerouting, input again
+//!                -> anything else: policy check -> host
+//! ```
+//!
+//! What a packet came through is its [`SecPath`], by number in its metadata; what it is to go through is a [`Bundled`] way,
+//! by number in its [`Destination`]. Without any line about IPsec in the network there is no [`Ipsec`], and nothing is asked.
+
+mod flow;
+mod input;
+mod output;
+
+use std::collections::HashMap;
+
+use penstock_net::Network;
+use penstock_packet::Packet;
+use penstock_program::env::IpsecState;
+use penstock_xfrm::{Bundle, Direction, Mode, SecPath, Stat, StateId, Xfrm};
+
+use crate::reason::DropReason;
+use crate::sink::Sink;
+use crate::worker::{Destination, Worker};
+
+pub(crate) use flow::flow_of;
+
+/// A way through states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Bundled {
+    pub(crate) states: Bundle,
+    /// The way of the packet as it is.
+    pub(crate) before: Destination,
+    /// The way of what comes out of the last state.
+    pub(crate) behind: Destination,
+}
+
+/// Numbers that go on when a table is emptied, so that nobody takes one thing for another.
+#[derive(Debug)]
+struct Numbered<T> {
+    first: u32,
+    entries: Vec<T>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { first: 1, entries: Vec::new() }
+    }
+}
+
+impl<T: Copy> Numbered<T> {
+    fn add(&mut self, entry: T) -> u32 {
+        self.entries.push(entry);
+        self.first.wrapping_add(self.entries.len() as u32 - 1)
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> Option<T> {
+        self.entries.get(number.wrapping_sub(self.first) as usize).copied()
+    }
+
+    fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.entries.get_mut(number.wrapping_sub(self.first) as usize)
+    }
+
+    fn clear(&mut self) {
+        // Zero stands for none.
+        self.first = self.first.wrapping_add(self.entries.len() as u32).max(1);
+        self.entries.clear();
+    }
+}
+
+/// States and policies of a worker, and what its packets have to do with them.
+#[derive(Debug)]
+pub(crate) struct Ipsec {
+    pub(crate) xfrm: Xfrm,
+    /// What the packets of a burst came through.
+    secpaths: Numbered<SecPath>,
+    /// Ways through states: there are about as many as states and routes.
+    ways: Numbered<Bundled>,
+    numbers: HashMap<Bundled, u32>,
+}
+
+/// Ways that are kept before all are found anew.
+const WAYS: usize = 1 << 16;
+
+impl Ipsec {
+    /// `None` where the network says nothing about it. With a seed initialization vectors are the same each time.
+    pub(crate) fn new(net: &Network, seed: Option<u64>) -> Option<Box<Self>> {
+        let config = net.xfrm();
+        if config.is_empty() {
+            return None;
+        }
+        let mut seeded = seed.map(fastrand::Rng::with_seed);
+        let xfrm = Xfrm::new(config, || match &mut seeded {
+            Some(random) => random.u128(..),
+            None => penstock_xfrm::random_salt(),
+        });
+        let (secpaths, ways, numbers) = (Numbered::default(), Numbered::default(), HashMap::new());
+        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers }))
+    }
+
+    /// What a packet came through.
+    pub(crate) fn secpath(&self, packet: &Packet) -> SecPath {
+        match packet.meta.secpath {
+            0 => SecPath::default(),
+            number => self.secpaths.get(number).unwrap_or_default(),
+        }
+    }
+
+    /// What packets are known to have come through.
+    pub(crate) fn secpath_count(&self) -> usize {
+        self.secpaths.entries.len()
+    }
+
+    /// Forgets what packets came through that are no more.
+    pub(crate) fn clear_secpaths(&mut self) {
+        self.secpaths.clear();
+    }
+
+    fn way(&self, to: &Destination) -> Option<Bundled> {
+        if to.bundle == 0 { None } else { self.ways.get(to.bundle) }
+    }
+
+    /// Forgets the ways, since routes have changed.
+    pub(crate) fn clear_ways(&mut self) {
+        self.ways.clear();
+        self.numbers.clear();
+    }
+
+    /// The number of a way.
+    fn number(&mut self, way: Bundled) -> u32 {
+        if let Some(&number) = self.numbers.get(&way) {
+            return number;
+        }
+        if self.numbers.len() >= WAYS {
+            self.clear_ways();
+        }
+        let number = self.ways.add(way);
+        self.numbers.insert(way, number);
+        number
+    }
+}
+
+/// Why a packet ends, in the path's words.
+pub(crate) fn reason(stat: Stat) -> DropReason {
+    match stat {
+        Stat::InBuffer => DropReason::XfrmInBufferError,
+        Stat::InHeader => DropReason::XfrmInHdrError,
+        Stat::InNoStates => DropReason::XfrmInNoStates,
+        Stat::InStateProto => DropReason::XfrmInStateProtoError,
+        Stat::InStateMode => DropReason::XfrmInStateModeError,
+        Stat::InStateSeq => DropReason::XfrmInStateSeqError,
+        Stat::InStateExpired => DropReason::XfrmInStateExpired,
+        Stat::InStateMismatch => DropReason::XfrmInStateMismatch,
+        Stat::InStateDir => DropReason::XfrmInStateDirError,
+        Stat::InTmplMismatch => DropReason::XfrmInTmplMismatch,
+        Stat::InNoPols => DropReason::XfrmInNoPols,
+        Stat::InPolBlock => DropReason::XfrmInPolBlock,
+        Stat::OutBundleGen => DropReason::XfrmOutBundleGenError,
+        Stat::OutNoStates => DropReason::XfrmOutNoStates,
+        Stat::OutStateProto => DropReason::XfrmOutStateProtoError,
+        Stat::OutStateMode => DropReason::XfrmOutStateModeError,
+        Stat::OutStateSeq => DropReason::XfrmOutStateSeqError,
+        Stat::OutStateExpired => DropReason::XfrmOutStateExpired,
+        Stat::OutStateDir => DropReason::XfrmOutStateDirError,
+        Stat::OutPolBlock => DropReason::XfrmOutPolBlock,
+    }
+}
+
+/// A state as rules see it.
+fn shown(xfrm: &Xfrm, id: StateId) -> IpsecState {
+    let config = &xfrm.state(id).config;
+    let tunnel = (config.mode == Mode::Tunnel).then_some((config.source, config.destination));
+    IpsecState { reqid: config.reqid, spi: config.spi, tunnel }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Whether policy lets a packet go on that came in (`xfrm_policy_check()`); if not, it is dropped.
+    pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &Packet) -> bool {
+        let Some(ipsec) = self.state.ipsec.as_deref() else { return true };
+        if packet.meta.secpath == 0 && (!ipsec.xfrm.asks(direction) || self.without_policy(packet)) {
+            return true;
+        }
+        let flow = self.incoming_flow(packet);
+        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return true };
+        let mut path = ipsec.secpath(packet);
+        match ipsec.xfrm.check(direction, &flow, &mut path, packet.meta.time) {
+            Ok(()) => {
+                if let Some(place) = ipsec.secpaths.get_mut(packet.meta.secpath) {
+                    *place = path;
+                }
+                true
+            }
+            Err(stat) => {
+                self.drop(reason(stat), packet);
+                false
+            }
+        }
+    }
+
+    /// The loopback device has no policies (`net.ipv4.conf.lo.disable_policy`).
+    fn without_policy(&self, packet: &Packet) -> bool {
+        packet.meta.iif == penstock_net::LOOPBACK
+    }
+
+    /// The state that a packet came through, or is to go through, by its number (`nft_xfrm_get_eval()`).
+    pub(crate) fn ipsec_state(
+        &self,
+        packet: &Packet,
+        to: Option<&Destination>,
+        out: bool,
+        number: u32,
+    ) -> Option<IpsecState> {
+        let ipsec = self.state.ipsec.as_deref()?;
+        let at = number as usize;
+        let id = if out {
+            *ipsec.way(to?)?.states.states().get(at)?
+        } else {
+            *ipsec.secpath(packet).states().get(at)?
+        };
+        Some(shown(&ipsec.xfrm, id))
+    }
+}
