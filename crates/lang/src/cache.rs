@@ -12,6 +12,7 @@ use penstock_ruleset::model::{Family, Generation, MapData};
 
 use crate::ast::expr::{ByteOrder, Expr};
 use crate::datatype::{DataType, Type};
+use crate::intervals::Intervals;
 use crate::userdata::SetUserData;
 
 /// One field of a key, or of data: what a concatenation's part is.
@@ -146,7 +147,7 @@ pub struct SetInfo {
     /// Kinds of the statements that each element carries.
     pub stmts: Vec<std::mem::Discriminant<crate::ast::StmtKind>>,
     /// Intervals that are in it already or were added in this run, ascending; for plain interval sets only.
-    pub intervals: Arc<Vec<(u128, u128)>>,
+    pub intervals: Arc<Intervals>,
 }
 
 impl SetInfo {
@@ -295,15 +296,8 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
             Some(DataKind::Value { ty, interval })
         }
     };
-    let mut intervals = Vec::new();
-    if set.description.interval && !key.is_concat() {
-        for element in set.elements().iter() {
-            if let (Some(from), to) = (number(element.key), element.key_end.and_then(number)) {
-                intervals.push((from, to.unwrap_or(from)));
-            }
-        }
-        intervals.sort_unstable();
-    }
+    let plain_intervals = set.description.interval && !key.is_concat();
+    let intervals = if plain_intervals { Intervals::of(set) } else { Intervals::default() };
     Some(SetInfo {
         name: set.name.clone(),
         anonymous: set.anonymous,
@@ -317,12 +311,4 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
         stmts: Vec::new(),
         intervals: Arc::new(intervals),
     })
-}
-
-/// A key of at most 16 bytes as a number, first byte highest; `None` for the catch-all and longer ones.
-fn number(key: &[u8]) -> Option<u128> {
-    if key.is_empty() || key.len() > 16 {
-        return None;
-    }
-    Some(key.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
 }

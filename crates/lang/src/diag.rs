@@ -237,7 +237,7 @@ mod tests {
 
     fn inputs(text: &str) -> Inputs {
         let mut inputs = Inputs::default();
-        inputs.add(Origin::File { name: "main".into(), from: None }, text);
+        inputs.add(Origin::File { name: "main".into(), from: None }, text.to_string());
         inputs
     }
 

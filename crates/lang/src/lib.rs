@@ -16,6 +16,7 @@ pub mod delinearize;
 pub mod diag;
 pub mod eval;
 pub mod exthdr;
+pub mod intervals;
 pub mod json;
 pub mod keys;
 pub mod lex;

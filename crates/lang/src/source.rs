@@ -91,9 +91,9 @@ impl Files for NoFiles {
 
 impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
-    pub fn add(&mut self, origin: Origin, text: impl Into<String>) -> u32 {
+    pub fn add(&mut self, origin: Origin, text: impl Into<Arc<String>>) -> u32 {
         // Texts may be large: behind a pointer of its own a `String` is shared without a copy.
-        self.inputs.push(Input { origin, text: Arc::new(text.into()), lines: OnceCell::new() });
+        self.inputs.push(Input { origin, text: text.into(), lines: OnceCell::new() });
         (self.inputs.len() - 1) as u32
     }
 

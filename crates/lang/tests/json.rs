@@ -95,7 +95,7 @@ const NOW: u64 = 1_700_000_000_000_000_000;
 fn run(ruleset: &mut Ruleset, text: &str) -> Result<(), String> {
     let mut inputs = Inputs::default();
     let mut diags = Diagnostics::default();
-    let input = inputs.add(Origin::File { name: "test".into(), from: None }, text);
+    let input = inputs.add(Origin::File { name: "test".into(), from: None }, text.to_string());
     let commands = match json::read(text, input, &mut diags) {
         Some(commands) => commands,
         None => parse(&mut inputs, input, &NoFiles, &[], &mut Scope::default(), &mut diags),

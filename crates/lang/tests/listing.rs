@@ -104,7 +104,7 @@ const NOW: u64 = 1_700_000_000_000_000_000;
 /// Runs commands on an empty ruleset: the generation they make, or what nft would say.
 fn load(text: &str) -> Result<Generation, String> {
     let mut inputs = Inputs::default();
-    let input = inputs.add(Origin::CommandLine, text);
+    let input = inputs.add(Origin::CommandLine, text.to_string());
     let mut diags = Diagnostics::default();
     let cmds = parse::parse(&mut inputs, input, &NoFiles, &[], &mut Scope::default(), &mut diags);
     if diags.has_errors() {

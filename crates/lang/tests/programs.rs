@@ -86,7 +86,7 @@ fn compile(family: &str, rule: &str) -> (String, Diagnostics, Inputs, u32) {
     let start = head.len() as u32;
     let mut inputs = Inputs::default();
     let mut diags = Diagnostics::default();
-    let input = inputs.add(Origin::CommandLine, text);
+    let input = inputs.add(Origin::CommandLine, text.to_string());
     let cmds = parse::parse(&mut inputs, input, &NoFiles, &[], &mut Scope::default(), &mut diags);
     let generation = Generation::default();
     let mut ctx = eval::Context::new(&generation, &System);

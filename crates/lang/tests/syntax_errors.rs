@@ -27,7 +27,7 @@ fn errors_read_as_those_of_nft() {
     for case in CASES.split("%%\n") {
         let (text, expected) = case.split_once("\n----\n").expect("a text and its messages");
         let mut inputs = Inputs::default();
-        let input = inputs.add(Origin::File { name: "/dev/stdin".into(), from: None }, text);
+        let input = inputs.add(Origin::File { name: "/dev/stdin".into(), from: None }, text.to_string());
         let (mut scope, mut diags) = (Scope::default(), Diagnostics::default());
         parse(&mut inputs, input, &NoFiles, &["/etc".into()], &mut scope, &mut diags);
         let got = diags.render(&inputs);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use penstock_program::dynamic::{DynamicSet, NewElement};
 use penstock_program::{Data, State};
-use penstock_sets::{Backend, Element, ElementRef, InsertError, Structure};
+use penstock_sets::{Backend, Element, ElementList, ElementRef, InsertError, Structure};
 
 use crate::model::{ElementData, ElementExtras, ElementValue, MapData, Set};
 
@@ -244,6 +244,17 @@ impl Set {
     /// Whether it is known to be empty, and its elements are the generation's.
     pub(crate) fn is_plainly_empty(&self) -> bool {
         matches!(&self.content, Content::Fixed(elements) if elements.is_empty())
+    }
+
+    /// [`penstock_sets::Set::load`]; elements are given back as well if packets change the set.
+    pub(crate) fn load_elements(
+        &mut self,
+        elements: ElementList<ElementValue>,
+    ) -> Result<(), ElementList<ElementValue>> {
+        match &mut self.content {
+            Content::Fixed(set) => set.load(elements),
+            Content::Dynamic(_) | Content::Staged(_) => Err(elements),
+        }
     }
 
     /// Makes room for so many more elements.

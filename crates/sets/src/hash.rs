@@ -106,6 +106,18 @@ impl HashWords {
         self.len += 1;
     }
 
+    /// The same for a key that may be there: `false` then. Room was made.
+    pub fn insert_new(&mut self, key: &[u8], slot: u32) -> bool {
+        let Ok(key) = key.try_into().map(u32::from_ne_bytes) else { return false };
+        let at = self.probe(key);
+        let new = self.cells[at] == EMPTY;
+        if new {
+            self.cells[at] = cell(key, slot);
+            self.len += 1;
+        }
+        new
+    }
+
     pub fn remove(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find(key)?;
         let mut hole = self.probe(u32::from_ne_bytes(key.try_into().ok()?));
@@ -238,6 +250,22 @@ impl HashBytes {
         let at = self.probe(hash, key);
         self.cells[at] = cell(hash, slot);
         self.len += 1;
+    }
+
+    /// The same for a key that may be there: `false` then. Room was made, and slots come in order.
+    pub fn insert_new(&mut self, key: &[u8], slot: u32) -> bool {
+        if key.len() != self.key_len || self.keys.len() != slot as usize * self.key_len {
+            return false;
+        }
+        let hash = self.hash(key);
+        let at = self.probe(hash, key);
+        let new = self.cells[at] == EMPTY;
+        if new {
+            self.keys.extend_from_slice(key);
+            self.cells[at] = cell(hash, slot);
+            self.len += 1;
+        }
+        new
     }
 
     pub fn remove(&mut self, key: &[u8]) -> Option<u32> {

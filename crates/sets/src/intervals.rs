@@ -91,8 +91,8 @@ impl<K: Word> First<K> {
 /// Both forms of the index; exactly one is in use.
 #[derive(Clone, Debug)]
 enum Sorted<K> {
-    /// Sorted by first key.
-    Sealed { first: First<K>, last: Vec<K>, slots: Vec<u32>, members: Option<Box<[u64]>> },
+    /// Sorted by first key. What was just loaded is `raw`: searched, but not yet as fast as can be.
+    Sealed { first: First<K>, last: Vec<K>, slots: Vec<u32>, members: Option<Box<[u64]>>, raw: bool },
     /// First key to last key and slot.
     Open(BTreeMap<K, (K, u32)>),
 }
@@ -100,7 +100,7 @@ enum Sorted<K> {
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
         let first = First::Plain(Vec::new());
-        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None }
+        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None, raw: false }
     }
 
     #[inline]
@@ -181,24 +181,60 @@ impl<K: Word> Sorted<K> {
         }
     }
 
+    /// Takes intervals, with the numbers of their slots; nothing was there before. `false` if one ends before it starts or
+    /// two overlap.
+    fn load(&mut self, mut intervals: Vec<(K, K, u32)>) -> bool {
+        if !intervals.is_sorted_by_key(|i| i.0) {
+            intervals.sort_unstable_by_key(|i| i.0);
+        }
+        let apart = intervals.is_sorted_by(|before, next| before.1 < next.0);
+        if !apart || intervals.iter().any(|(from, to, _)| from > to) {
+            return false;
+        }
+        *self = Sorted::Sealed {
+            first: First::Plain(intervals.iter().map(|i| i.0).collect()),
+            last: intervals.iter().map(|i| i.1).collect(),
+            slots: intervals.iter().map(|i| i.2).collect(),
+            members: None,
+            raw: true,
+        };
+        true
+    }
+
+    fn is_sealed(&self) -> bool {
+        matches!(self, Sorted::Sealed { raw: false, .. })
+    }
+
     /// As small as possible, or as fast.
     fn seal(&mut self, small: bool) {
-        let Sorted::Open(tree) = self else { return };
-        let keys: Vec<K> = tree.keys().copied().collect();
+        let (keys, ends, numbers) = match self {
+            Sorted::Open(tree) => (
+                tree.keys().copied().collect(),
+                tree.values().map(|v| v.0).collect(),
+                tree.values().map(|v| v.1).collect(),
+            ),
+            Sorted::Sealed { first: First::Plain(first), last, slots, raw: true, .. } => {
+                (std::mem::take(first), std::mem::take(last), std::mem::take(slots))
+            }
+            Sorted::Sealed { .. } => return,
+        };
+        let (keys, ends): (Vec<K>, Vec<K>) = (keys, ends);
         let members = !small && keys.len() >= MEMBERS && keys[0].small().is_some();
         let members = members.then(|| {
             let mut bits = vec![0u64; 1024].into_boxed_slice();
-            let ends = tree.iter().filter_map(|(first, (last, _))| Some((first.small()?, last.small()?)));
-            for key in ends.flat_map(|(first, last)| first..=last) {
+            let small =
+                keys.iter().zip(&ends).filter_map(|(first, last)| Some((first.small()?, last.small()?)));
+            for key in small.flat_map(|(first, last)| first..=last) {
                 bits[usize::from(key / 64)] |= 1 << (key % 64);
             }
             bits
         });
         *self = Sorted::Sealed {
             first: if small { First::Plain(keys) } else { First::Ranked(Ranks::new(keys)) },
-            last: tree.values().map(|v| v.0).collect(),
-            slots: tree.values().map(|v| v.1).collect(),
+            last: ends,
+            slots: numbers,
             members,
+            raw: false,
         };
     }
 
@@ -208,7 +244,7 @@ impl<K: Word> Sorted<K> {
 
     fn bytes(&self) -> usize {
         match self {
-            Sorted::Sealed { first, last, slots, members } => {
+            Sorted::Sealed { first, last, slots, members, .. } => {
                 let first = match first {
                     First::Plain(keys) => keys.len() * size_of::<K>(),
                     First::Ranked(ranks) => ranks.bytes(),
@@ -297,6 +333,14 @@ impl Intervals {
         })
     }
 
+    /// Takes all intervals; there are none yet. `false` if some are wrong, or overlap.
+    pub fn load<'k>(&mut self, intervals: impl Iterator<Item = (&'k [u8], &'k [u8], u32)>) -> bool {
+        each_width!(&mut self.sorted, s => {
+            let read = |(from, to, slot)| Some((Word::from_key(from)?, Word::from_key(to)?, slot));
+            intervals.map(read).collect::<Option<Vec<_>>>().is_some_and(|intervals| s.load(intervals))
+        })
+    }
+
     pub fn remove(&mut self, from: &[u8], to: &[u8]) -> Option<u32> {
         each_width!(&mut self.sorted, s => s.remove(Word::from_key(from)?, Word::from_key(to)?))
     }
@@ -306,7 +350,7 @@ impl Intervals {
     }
 
     pub fn is_sealed(&self) -> bool {
-        each_width!(&self.sorted, s => matches!(s, Sorted::Sealed { .. }))
+        each_width!(&self.sorted, s => s.is_sealed())
     }
 
     /// As small as possible, or as fast.

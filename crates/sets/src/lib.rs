@@ -44,6 +44,7 @@ mod element;
 mod hash;
 mod intervals;
 mod list;
+mod load;
 mod ranges;
 mod select;
 mod set;

@@ -25,30 +25,32 @@ impl<V: Default + PartialEq> ElementList<V> {
         Self::default()
     }
 
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Adds one at the end. Keys longer than 255 bytes, which no set has, are cut off there.
     pub fn push(&mut self, element: Element<V>) {
         let Element { key, key_end, value, expires_at } = element;
+        let value = (value != V::default()).then_some(value);
+        self.push_parts(&key, key_end.as_deref(), value, expires_at);
+    }
+
+    /// As [`ElementList::push`], of an element's parts; no value is the default one.
+    pub fn push_parts(
+        &mut self,
+        key: &[u8],
+        key_end: Option<&[u8]>,
+        value: Option<V>,
+        expires_at: Option<u64>,
+    ) {
         let key = &key[..key.len().min(255)];
         let mut flags = 0;
         if key_end.is_some() {
             flags |= END;
         }
-        if key_end.as_ref().is_some_and(|end| end.len() != key.len()) {
+        if key_end.is_some_and(|end| end.len() != key.len()) {
             flags |= LENGTHS;
         }
-        if expires_at.is_some() || value != V::default() {
+        if expires_at.is_some() || value.is_some() {
             flags |= REST;
-            self.rest.push((value, expires_at));
+            self.rest.push((value.unwrap_or_default(), expires_at));
         }
         self.bytes.extend_from_slice(&[key.len() as u8, flags]);
         self.bytes.extend_from_slice(key);
@@ -64,7 +66,7 @@ impl<V: Default + PartialEq> ElementList<V> {
 }
 
 /// First and last key, and what else there is.
-type Keys<'a> = (&'a [u8], Option<&'a [u8]>, u8);
+pub(crate) type Keys<'a> = (&'a [u8], Option<&'a [u8]>, u8);
 
 /// Takes the next element's keys off.
 fn next_keys<'a>(bytes: &mut &'a [u8]) -> Option<Keys<'a>> {
@@ -81,6 +83,47 @@ fn next_keys<'a>(bytes: &mut &'a [u8]) -> Option<Keys<'a>> {
     }
     *bytes = rest;
     Some((key, end, flags))
+}
+
+impl<V> ElementList<V> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// First and last keys of all.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Keys<'_>> {
+        let mut bytes = self.bytes.as_slice();
+        std::iter::from_fn(move || next_keys(&mut bytes))
+    }
+
+    /// Whether any expires.
+    pub(crate) fn expires(&self) -> bool {
+        self.rest.iter().any(|(_, expires_at)| expires_at.is_some())
+    }
+
+    /// The values that were given, and expiries: of all elements that are more than a key.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = (&V, Option<u64>)> {
+        self.rest.iter().map(|(value, expires_at)| (value, *expires_at))
+    }
+
+    /// Passes the keys and the value of each to `take`, in order.
+    pub(crate) fn consume(self, mut take: impl FnMut(&[u8], Option<&[u8]>, V))
+    where
+        V: Default,
+    {
+        let mut bytes = self.bytes.as_slice();
+        let mut rest = self.rest.into_iter();
+        while let Some((key, end, flags)) = next_keys(&mut bytes) {
+            let value = if flags & REST != 0 { rest.next().map(|(value, _)| value) } else { None };
+            take(key, end, value.unwrap_or_default());
+        }
+    }
 }
 
 impl<V: Default + Clone> ElementList<V> {

@@ -30,7 +30,7 @@ const BATCH: usize = 16;
 
 /// From key bytes to the slot of an element.
 #[derive(Clone, Debug)]
-enum Index {
+pub(crate) enum Index {
     Bitmap(Bitmap),
     HashWords(HashWords),
     HashBytes(HashBytes),
@@ -485,12 +485,24 @@ impl<V: Clone> Set<V> {
         self.first_expiry = self.iter_unordered().filter_map(|e| e.expires_at).min().unwrap_or(u64::MAX);
     }
 
+    /// An index for so many elements.
+    pub(crate) fn empty_index(&self, len: usize) -> Index {
+        match self.chosen {
+            true => Index::choose(self.backend, &self.description, len),
+            false => Index::new(self.backend, &self.description),
+        }
+    }
+
+    /// Takes elements, none of which expires, and their index.
+    pub(crate) fn fill(&mut self, index: Index, slots: Slots<V>) {
+        self.index = Arc::new(index);
+        self.slots = slots;
+        self.mute = false;
+    }
+
     /// Removes everything.
     pub fn clear(&mut self) {
-        self.index = Arc::new(match self.chosen {
-            true => Index::choose(self.backend, &self.description, 0),
-            false => Index::new(self.backend, &self.description),
-        });
+        self.index = Arc::new(self.empty_index(0));
         self.slots = Slots::new(self.description.key_len);
         self.catch_all = None;
         self.first_expiry = u64::MAX;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Element, ElementRef};
+use crate::{Element, ElementList, ElementRef};
 
 /// Elements per chunk: what a change of one element copies.
 const CHUNK: usize = 256;
@@ -144,6 +144,39 @@ impl<V> Slots<V> {
 }
 
 impl<V: Clone> Slots<V> {
+    /// All elements of a list in their order. Their keys have the length of all, none expires.
+    pub fn loaded(key_len: usize, elements: ElementList<V>) -> Self
+    where
+        V: Default,
+    {
+        let len = elements.len();
+        let mut chunks = Vec::with_capacity(len.div_ceil(CHUNK));
+        let (mut keys, mut values) = (Keys::default(), Vec::new());
+        let mut at = 0;
+        elements.consume(|key, key_end, value| {
+            if at % CHUNK == 0 {
+                let room = CHUNK.min(len - at);
+                keys.first.reserve_exact(room * key_len);
+                values.reserve_exact(room);
+            }
+            match key_end {
+                None if keys.ended.is_empty() => keys.first.extend_from_slice(key),
+                _ => keys.set(at % CHUNK, key_len, key, key_end),
+            }
+            values.push(Some(value));
+            at += 1;
+            if at % CHUNK == 0 || at == len {
+                let keys = Arc::new(std::mem::take(&mut keys));
+                chunks.push(Arc::new(Chunk {
+                    keys,
+                    values: std::mem::take(&mut values),
+                    expiries: Vec::new(),
+                }));
+            }
+        });
+        Slots { key_len, chunks, free: Arc::new(Vec::new()), len }
+    }
+
     /// The slot that the next [`Slots::put`] takes.
     pub fn next(&self) -> u32 {
         match self.free.last() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_ruleset::model::Family;
+use penstock_ruleset::model::{ElementValue, Family};
 use penstock_sets::ElementList;
 
 use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
@@ -10,12 +10,14 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags};
 use crate::ast::{Cmd, CmdKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
-use crate::diag::most_similar;
+use crate::diag::{Diagnostic, most_similar};
 use crate::eval::context::Base;
 use crate::eval::intervals;
 use crate::eval::{Eval, Result, conflict, error};
+use crate::intervals::number;
 use crate::lower::lower_elements;
 use crate::parse::again;
+use crate::parse::plain::Plain;
 use crate::source::Loc;
 
 /// Elements that are trees at the same time.
@@ -121,6 +123,11 @@ fn expand_set(mut block: SetBlock, create: bool, target: Target, loc: Loc, out: 
     }
 }
 
+/// What was skipped is not what it was taken for: all of the text is to be read again.
+fn misread(place: Loc) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error(place, "syntax error"))
+}
+
 impl Eval<'_, '_> {
     /// Evaluates a command.
     pub(crate) fn command(&mut self, cmd: &mut Cmd) -> Result {
@@ -201,7 +208,7 @@ impl Eval<'_, '_> {
             }
             New::Rule(rule) => {
                 if rule.unread {
-                    *rule = again::rule(&mut self.ctx.inputs, rule.loc);
+                    *rule = again::rule(&mut self.ctx.inputs, rule.loc).ok_or_else(|| misread(rule.loc))?;
                 }
                 self.rule(rule)?;
                 self.check_position(target)
@@ -216,8 +223,12 @@ impl Eval<'_, '_> {
                     if !(info.auto_merge && info.interval) {
                         return self.unread_elements(elements.loc, &info);
                     }
+                    if self.ctx.skipped && self.joined_elements(elements.loc, &info) {
+                        return Ok(());
+                    }
                     // Those that are joined are needed all at once.
-                    *elements = again::elements(&mut self.ctx.inputs, elements.loc);
+                    let read = again::elements(&mut self.ctx.inputs, elements.loc);
+                    *elements = read.ok_or_else(|| misread(elements.loc))?;
                 }
                 let info = self.elements(elements, target)?;
                 let ExprKind::Set { elements, .. } = &mut elements.kind else { return Ok(()) };
@@ -229,7 +240,9 @@ impl Eval<'_, '_> {
                     } else {
                         intervals::check_overlap(elements, &info.intervals)?;
                     }
-                    let after = intervals::with_added(&info, &intervals::spans_of(elements), &purge);
+                    let added =
+                        intervals::unsorted_spans_of(elements).map(|(from, to, _)| (from, to)).collect();
+                    let after = intervals::with_added(&info, added, &purge);
                     if let Some(table) = self.table.clone() {
                         self.ctx.cache.put_set(family, &table, after.into());
                     }
@@ -297,10 +310,28 @@ impl Eval<'_, '_> {
     /// Reads elements again, evaluates and lowers them, some at a time: a set may have millions.
     fn unread_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> Result {
         let mut reader = again::Elements::new(place);
-        let (mut lowered, mut places, mut spans) = (ElementList::new(), Vec::new(), Vec::new());
+        let (mut lowered, mut places) = (ElementList::new(), Vec::new());
+        let (mut spans, mut added) = (Vec::new(), intervals::Spans::new());
         let plain_intervals = info.interval && !info.key.is_concat();
+        // Where something was skipped nobody asks for the places of elements: with an error all is read again.
+        let plain = if self.ctx.skipped { Plain::of(info) } else { None };
+        let table = self.table.clone().unwrap_or_default();
         loop {
-            let elements = reader.next(&mut self.ctx.inputs, ELEMENTS_AT_ONCE);
+            let mut most = ELEMENTS_AT_ONCE;
+            if let Some(plain) = &plain {
+                let before = lowered.len();
+                reader.plain(&self.ctx.inputs, plain, |first, last, data| {
+                    if plain_intervals {
+                        added.extend(number(first).zip(number(last.unwrap_or(first))));
+                    }
+                    lowered.push_parts(first, last, data.map(ElementValue::from), None);
+                });
+                // Others may stand alone among plain ones.
+                if lowered.len() > before {
+                    most = 1;
+                }
+            }
+            let elements = reader.next(&mut self.ctx.inputs, most).ok_or_else(|| misread(place))?;
             if elements.is_empty() {
                 break;
             }
@@ -309,22 +340,69 @@ impl Eval<'_, '_> {
             self.elements_for(&mut some, info)?;
             let ExprKind::Set { elements, .. } = &some.kind else { break };
             if plain_intervals {
-                let before = lowered.len();
-                spans.extend(intervals::unsorted_spans_of(elements).map(|(a, b, i)| (a, b, before + i)));
+                let new = intervals::unsorted_spans_of(elements);
+                // What overlaps the ruleset refuses as well, though in other words: they do not count here.
+                match self.ctx.skipped {
+                    true => added.extend(new.map(|(from, to, _)| (from, to))),
+                    false => spans.extend(new.map(|(from, to, i)| (from, to, lowered.len() + i))),
+                }
             }
-            let table = self.table.clone().unwrap_or_default();
             lower_elements(elements, info, self.ctx, self.family, &table, &mut lowered, &mut places);
+        }
+        if lowered.is_empty() {
+            return Err(misread(place));
         }
         if plain_intervals {
             intervals::sort(&mut spans);
             intervals::check_spans(&spans, |i| places[i], &info.intervals)?;
-            let after = intervals::with_added(info, &spans, &Vec::new());
-            if let Some(table) = self.table.clone() {
-                self.ctx.cache.put_set(self.family, &table, after.into());
-            }
+            added.extend(spans.into_iter().map(|(from, to, _)| (from, to)));
+            self.ctx.cache.put_set(
+                self.family,
+                &table,
+                intervals::with_added(info, added, &Vec::new()).into(),
+            );
         }
         self.ctx.ready.set(Some((lowered, places)));
         Ok(())
+    }
+
+    /// Plain elements of an empty set whose intervals are joined. `false` if they are not, and nothing was done.
+    fn joined_elements(&mut self, place: Loc, info: &Arc<SetInfo>) -> bool {
+        let Some(plain) = Plain::of(info).filter(|_| !info.is_map() && !info.key.is_concat()) else {
+            return false;
+        };
+        let Some(bytes) = info.key.len().checked_div(8).map(|bytes| bytes as usize) else { return false };
+        if !info.intervals.is_empty() {
+            return false;
+        }
+        let mut reader = again::Elements::new(place);
+        let mut spans = intervals::Spans::new();
+        reader.plain(&self.ctx.inputs, &plain, |first, last, _| {
+            spans.extend(number(first).zip(number(last.unwrap_or(first))));
+        });
+        if spans.is_empty() || !reader.at_end() {
+            return false;
+        }
+        spans.sort_unstable();
+        spans.dedup_by(|next, last| {
+            let joined = intervals::touches(last.1, next.0);
+            if joined {
+                last.1 = last.1.max(next.1);
+            }
+            joined
+        });
+        let mut lowered = ElementList::new();
+        for (from, to) in &spans {
+            let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
+            let (from, to) = (&from[16 - bytes..], &to[16 - bytes..]);
+            lowered.push_parts(from, Some(to).filter(|to| *to != from), None, None);
+        }
+        if let Some(table) = self.table.clone() {
+            let after = intervals::with_added(info, spans, &Vec::new());
+            self.ctx.cache.put_set(self.family, &table, after.into());
+        }
+        self.ctx.ready.set(Some((lowered, Vec::new())));
+        true
     }
 
     fn delete_elements(&mut self, elements: &mut Expr, target: &Target) -> Result {
@@ -340,7 +418,7 @@ impl Eval<'_, '_> {
             (gone.collect(), Vec::new())
         };
         let mut after = (*info).clone();
-        let held = Arc::make_mut(&mut after.intervals);
+        let held = Arc::make_mut(&mut after.intervals).to_mut();
         let mut sorted = gone.clone();
         sorted.sort_unstable();
         held.retain(|e| sorted.binary_search(e).is_err());

@@ -9,6 +9,7 @@ use crate::eval::context::Base;
 use crate::eval::expr::constant;
 use crate::eval::set::{bounds, key_of};
 use crate::eval::{Result, conflict, error};
+use crate::intervals::Intervals;
 use crate::source::Loc;
 
 /// A change of what a set holds, found by evaluation: intervals to remove before the elements of the command are
@@ -64,6 +65,11 @@ pub(crate) fn check_spans(spans: &[Span], place: impl Fn(usize) -> Loc, existing
     Ok(())
 }
 
+/// Whether what starts there goes on without a gap behind this end.
+pub(crate) fn touches(end: u128, start: u128) -> bool {
+    start <= end || start == end.wrapping_add(1) && end != u128::MAX
+}
+
 /// Joins overlapping and adjacent intervals, also with those that the set holds; returns the ones that must leave it
 /// since a larger one takes their place.
 pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) -> Spans {
@@ -71,7 +77,6 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
     if spans.is_empty() {
         return Spans::new();
     }
-    let touches = |end: u128, start: u128| start <= end || start == end.wrapping_add(1) && end != u128::MAX;
     let mut joined: Vec<(u128, u128, usize)> = Vec::with_capacity(spans.len());
     for (from, to, index) in spans {
         match joined.last_mut() {
@@ -151,14 +156,13 @@ fn push_rest(left: &mut Spans, whole: (u128, u128), from: u128, to: u128) {
 }
 
 /// What a set holds once elements were added.
-pub(crate) fn with_added(info: &SetInfo, added: &[Span], purge: &Spans) -> SetInfo {
+pub(crate) fn with_added(info: &SetInfo, added: Spans, purge: &Spans) -> SetInfo {
     let mut info = info.clone();
-    let added = added.iter().map(|&(from, to, _)| (from, to));
     if info.intervals.is_empty() {
-        info.intervals = Arc::new(added.collect());
+        info.intervals = Arc::new(Intervals::unsorted(added));
         return info;
     }
-    let intervals = Arc::make_mut(&mut info.intervals);
+    let intervals = Arc::make_mut(&mut info.intervals).to_mut();
     if !purge.is_empty() {
         intervals.retain(|e| purge.binary_search(e).is_err());
     }

@@ -102,6 +102,8 @@ pub struct Context<'a> {
     pub(crate) split: bool,
     /// The texts that places are in, where rules and elements may be given by place only.
     pub inputs: Inputs,
+    /// Parts of the texts were skipped until now: their places are right, what stands there may be not.
+    pub(crate) skipped: bool,
     /// The elements of the command at hand, lowered already: those that were read again have no tree.
     pub(crate) ready: Cell<Option<ReadyElements>>,
     next_id: u32,
@@ -125,6 +127,7 @@ impl<'a> Context<'a> {
             rest: Vec::new(),
             split: false,
             inputs: Inputs::default(),
+            skipped: false,
             ready: Cell::default(),
             next_id: 1,
         }

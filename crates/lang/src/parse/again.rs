@@ -1,5 +1,9 @@
-//! Rules and elements of which only the place was kept ([`Mode::Places`]): they were read once, so they are right.
+//! Rules and elements of which only the place was kept: with [`Mode::Places`] they were read once, so they are right, with
+//! [`Mode::Skip`] that shows now.
 
+use penstock_ruleset::model::ElementData;
+
+use super::plain::Plain;
 use super::{Mode, Parser, sets::Maps};
 use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::{Expr, ExprKind, SetExprFlags};
@@ -8,8 +12,8 @@ use crate::lex::{Lexer, Tok};
 use crate::scope::Scope;
 use crate::source::{Inputs, Loc, NoFiles};
 
-/// Runs a parser from a byte of an input on; returns how far it came.
-fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>)) -> Loc {
+/// Runs a parser from a byte of an input on; returns how far it came, unless there was an error.
+fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>)) -> Option<Loc> {
     let (mut scope, mut diags) = (Scope::default(), Diagnostics::default());
     let mut parser = Parser {
         inputs,
@@ -29,26 +33,29 @@ fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>
         mode: Mode::Trees,
         variables: 0,
         updates_sets: false,
+        skipped: false,
     };
     read(&mut parser);
-    parser.last
+    let last = parser.last;
+    (!diags.has_errors()).then_some(last)
 }
 
-/// The rule at a place.
-pub(crate) fn rule(inputs: &mut Inputs, place: Loc) -> RuleBlock {
-    let mut rule = RuleBlock { loc: place, ..RuleBlock::default() };
-    read_at(inputs, place, |p| rule = p.rule().unwrap_or_else(|_| RuleBlock::default()));
-    rule
+/// The rule at a place; `None` if it was skipped and there is no rule, or more than one.
+pub(crate) fn rule(inputs: &mut Inputs, place: Loc) -> Option<RuleBlock> {
+    let mut rule = None;
+    let last = read_at(inputs, place, |p| rule = p.rule().ok())?;
+    rule.filter(|_| last.end == place.end)
 }
 
 /// The elements in braces at a place, as an expression.
-pub(crate) fn elements(inputs: &mut Inputs, place: Loc) -> Expr {
-    let elements = Elements::new(place).next(inputs, usize::MAX);
-    Expr::new(ExprKind::Set { elements, flags: SetExprFlags::default() }, place)
+pub(crate) fn elements(inputs: &mut Inputs, place: Loc) -> Option<Expr> {
+    let elements = Elements::new(place).next(inputs, usize::MAX).filter(|e| !e.is_empty())?;
+    Some(Expr::new(ExprKind::Set { elements, flags: SetExprFlags::default() }, place))
 }
 
 /// The elements in braces at a place, some at a time.
 pub(crate) struct Elements {
+    /// The next one, or the closing brace.
     rest: Loc,
 }
 
@@ -59,22 +66,44 @@ impl Elements {
         Elements { rest: Loc { start: place.start + 1, ..place } }
     }
 
-    /// So many, or all that are left.
-    pub(crate) fn next(&mut self, inputs: &mut Inputs, most: usize) -> Vec<Expr> {
+    /// So many, or all that are left. `None` if they were skipped and there is something else.
+    pub(crate) fn next(&mut self, inputs: &mut Inputs, most: usize) -> Option<Vec<Expr>> {
         let mut out = Vec::with_capacity(most.min(1024));
+        let mut right = true;
+        let end = self.rest.end;
         let last = read_at(inputs, self.rest, |p| {
-            while out.len() < most {
-                while matches!(p.tok(), Tok::Newline | Tok::Comma) {
-                    p.take();
-                }
-                if matches!(p.tok(), Tok::RightBrace | Tok::Eof) {
+            while right && out.len() < most {
+                p.skip_newlines();
+                let token = p.peek();
+                if token.tok == Tok::RightBrace && token.loc.end == end {
                     break;
                 }
-                let Ok(element) = p.element(Maps::Any) else { break };
-                out.push(element);
+                match p.element(Maps::Any) {
+                    Ok(element) => out.push(element),
+                    Err(_) => right = false,
+                }
+                p.skip_newlines();
+                right &= p.eat_tok(Tok::Comma) || p.here().end == end;
             }
-        });
+        })?;
         self.rest.start = last.end;
-        out
+        right.then_some(out)
+    }
+
+    /// Whether nothing but the closing brace is left.
+    pub(crate) fn at_end(&self) -> bool {
+        self.rest.start + 1 == self.rest.end
+    }
+
+    /// Passes plain elements to `take`, up to the first that is not.
+    pub(crate) fn plain(
+        &mut self,
+        inputs: &Inputs,
+        plain: &Plain,
+        take: impl FnMut(&[u8], Option<&[u8]>, Option<ElementData>),
+    ) {
+        let text = inputs.text(self.rest.input);
+        let text = text.as_bytes().get(..self.rest.end as usize).unwrap_or_default();
+        self.rest.start = plain.read(text, self.rest.start as usize, take) as u32;
     }
 }

@@ -125,13 +125,15 @@ impl Parser<'_> {
                 }
             }
             _ => {
+                let unread = |loc| RuleBlock { loc, unread: true, ..RuleBlock::default() };
+                if let Some(place) = self.skip_rule() {
+                    chain.rules.push(unread(place));
+                    return Ok(());
+                }
                 let variables = self.variables;
                 let rule = self.rule()?;
-                chain.rules.push(if self.can_be_read_again(start, variables) {
-                    RuleBlock { loc: rule.loc, unread: true, ..RuleBlock::default() }
-                } else {
-                    rule
-                });
+                let place = self.can_be_read_again(start, variables).then_some(rule.loc);
+                chain.rules.push(place.map_or(rule, unread));
             }
         }
         Ok(())

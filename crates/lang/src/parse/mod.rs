@@ -10,6 +10,8 @@
 //! | `exprs` | operators, left and right sides of matches, arguments of statements |
 //! | `primary`, `headers` | what expressions are made of: `meta`, `ct`, header fields, options, … |
 //! | `again` | rules and elements of which only the place was kept |
+//! | `skip` | where rules and elements end |
+//! | `plain` | elements that are nothing but constants, without trees |
 //! | `exec` | values that a command prints |
 //! | `words` | the reserved words |
 //!
@@ -25,8 +27,10 @@ mod exprs;
 mod headers;
 mod nat;
 mod objects;
+pub(crate) mod plain;
 mod primary;
 mod sets;
+mod skip;
 mod stmts;
 mod words;
 
@@ -93,6 +97,8 @@ pub enum Mode {
     /// Where possible only the place, from which they are read again when they are needed: large rulesets are not held
     /// as trees.
     Places,
+    /// As with `Places`, but what can be skipped is not even read. The text may be wrong there.
+    Skip,
 }
 
 /// What a text says.
@@ -102,6 +108,8 @@ pub struct Read {
     pub cmds: Vec<Cmd>,
     /// Rules update sets from packets (`add @s { … }`, `meter`).
     pub updates_sets: bool,
+    /// Something was skipped: all errors count for nothing until the text was read in another mode.
+    pub skipped: bool,
 }
 
 /// As [`parse`], keeping only what `mode` says.
@@ -134,11 +142,12 @@ pub fn read(
         mode,
         variables: 0,
         updates_sets: false,
+        skipped: false,
     };
     let depth = parser.scope.depth();
     let cmds = parser.commands();
     parser.scope.close_to(depth);
-    Read { cmds, updates_sets: parser.updates_sets }
+    Read { cmds, updates_sets: parser.updates_sets, skipped: parser.skipped }
 }
 
 struct Parser<'a> {
@@ -167,6 +176,7 @@ struct Parser<'a> {
     /// Variables read so far: what has one in it cannot be read without the definitions of its place.
     variables: usize,
     updates_sets: bool,
+    skipped: bool,
 }
 
 impl Parser<'_> {
@@ -288,7 +298,7 @@ impl Parser<'_> {
     /// Whether what stands from `start` to the token taken last, before which so many variables had been read, can be
     /// read again from its place.
     fn can_be_read_again(&self, start: Loc, variables: usize) -> bool {
-        self.mode == Mode::Places && self.variables == variables && start.input == self.last.input
+        self.mode != Mode::Trees && self.variables == variables && start.input == self.last.input
     }
 
     // Errors.

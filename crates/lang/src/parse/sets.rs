@@ -244,7 +244,7 @@ impl Parser<'_> {
     /// The same of elements that are added, of which the place is kept if it will do.
     pub(super) fn added_elements(&mut self) -> Parsed<Expr> {
         match self.tok() {
-            Tok::LeftBrace if self.mode == Mode::Places => self.unread_set_expr(),
+            Tok::LeftBrace if self.mode != Mode::Trees => self.unread_set_expr(),
             _ => self.element_block(),
         }
     }
@@ -266,6 +266,13 @@ impl Parser<'_> {
 
     /// `{ element, element … }`, of which the place is kept unless it needs definitions.
     fn unread_set_expr(&mut self) -> Parsed<Expr> {
+        let unread = |loc| {
+            let flags = SetExprFlags { unread: true, ..SetExprFlags::default() };
+            Expr::new(ExprKind::Set { elements: Vec::new(), flags }, loc)
+        };
+        if let Some(place) = self.skip_elements() {
+            return Ok(unread(place));
+        }
         let start = self.here();
         let before = (self.frames.clone(), self.ahead, self.last);
         let (variables, errors) = (self.variables, self.diags.list.len());
@@ -280,9 +287,7 @@ impl Parser<'_> {
         });
         if self.diags.list.len() > errors || self.can_be_read_again(start, variables) {
             read?;
-            let flags = SetExprFlags { unread: true, ..SetExprFlags::default() };
-            let kind = ExprKind::Set { elements: Vec::new(), flags };
-            return Ok(Expr::new(kind, self.since(start)));
+            return Ok(unread(self.since(start)));
         }
         // Once more from the brace on, and all of it is kept.
         (self.frames, self.ahead, self.last) = before;

@@ -40,7 +40,7 @@ impl Files for Map {
 
 fn read_with(text: &str, files: &Map) -> (Vec<Cmd>, String) {
     let mut inputs = Inputs::default();
-    let input = inputs.add(Origin::File { name: "main".into(), from: None }, text);
+    let input = inputs.add(Origin::File { name: "main".into(), from: None }, text.to_string());
     let (mut scope, mut diags) = (Scope::default(), Diagnostics::default());
     let cmds = parse(&mut inputs, input, files, &["/etc".to_string()], &mut scope, &mut diags);
     (cmds, diags.render(&inputs))

@@ -6,19 +6,27 @@
 //! ```
 //!
 //! All of a text is read before anything of it is evaluated, and nothing counts unless all of it is right. Yet a large
-//! ruleset is never held as a tree: of rules and elements only the place is kept, and when their turn comes each is read
-//! again, evaluated, lowered and applied before the next one.
+//! ruleset is never held as a tree: of rules and elements only the place is kept, and when their turn comes each is read,
+//! evaluated, lowered and applied before the next one.
+//!
+//! Most texts are right. So rules and elements are not even looked at before their turn comes ([`Mode::Skip`]); if anything
+//! turns out to be wrong, all is forgotten, and the text is read once more, from end to end before anything else, to say
+//! what nft says of it.
 //!
 //! | file | does |
 //! | --- | --- |
 //! | `answers` | `list`, `get`, `reset`, `describe` |
 //! | `refusals` | what the ruleset refuses, in nft's words |
+//! | `replay` | texts that are read twice |
 //! | `echo` | what was added, as `nft -e` and `nft monitor` print it |
 //! | [`state`] | a ruleset as a text that brings it back with its handles |
 
 mod answers;
 mod echo;
 mod refusals;
+mod replay;
+#[cfg(test)]
+mod skip_tests;
 pub mod state;
 #[cfg(test)]
 mod tests;
@@ -44,6 +52,7 @@ use crate::optimize::{Merge, optimize};
 use crate::parse::{self, MAX_ERRORS, Mode, parse};
 use crate::scope::Scope;
 use crate::source::{Files, Inputs, Origin};
+use replay::Replay;
 
 /// What `--debug` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -169,34 +178,61 @@ impl<'a> Session<'a> {
     /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of the packet clock
     /// in nanoseconds since the epoch.
     pub fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset, now: u64) -> Outcome {
+        // A command line ends as a line of a file does.
+        let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
+        let trees = self.options.optimize || self.options.lint;
+        if trees {
+            return self.run_as(Mode::Trees, self.files, origin, text, ruleset, now).unwrap_or_default();
+        }
+        let scope = self.scope.clone();
+        let mut files = Replay::new(self.files);
+        let first = self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now);
+        first.unwrap_or_else(|read| {
+            self.scope = scope;
+            files.rewind(read);
+            self.run_as(Mode::Places, &files, origin, text, ruleset, now).unwrap_or_default()
+        })
+    }
+
+    /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing was done, and the error
+    /// is all texts that were read.
+    fn run_as(
+        &mut self,
+        mode: Mode,
+        files: &dyn Files,
+        origin: Origin,
+        text: Arc<String>,
+        ruleset: &mut Ruleset,
+        now: u64,
+    ) -> Result<Outcome, Inputs> {
         let mut inputs = Inputs::default();
         let mut diags = Diagnostics::default();
         let mut out = Outcome::default();
         self.define_variables(&mut inputs, &mut diags);
         let first_definition = self.scope.definitions();
-        // A command line ends as a line of a file does.
-        let text = if origin == Origin::CommandLine { text + "\n" } else { text };
-        let input = inputs.add(origin, text);
+        let input = inputs.add(origin, text.clone());
         let paths = &self.options.include_paths;
-        let text = inputs.text(input);
         let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
         let document = json.is_some().then_some(text.as_str());
-        let trees = self.options.optimize || self.options.lint;
-        let (mut cmds, in_one_go) = match json {
-            Some(cmds) => (cmds, false),
+        let trees = mode == Mode::Trees;
+        let (mut cmds, in_one_go, skipped) = match json {
+            Some(cmds) => (cmds, false, false),
             None => {
-                let mode = if trees { Mode::Trees } else { Mode::Places };
-                let read =
-                    parse::read(&mut inputs, input, self.files, paths, &mut self.scope, &mut diags, mode);
-                (read.cmds, !read.updates_sets)
+                let read = parse::read(&mut inputs, input, files, paths, &mut self.scope, &mut diags, mode);
+                (read.cmds, !read.updates_sets, read.skipped)
             }
         };
+        // Resetting takes effect at once.
+        let resets = cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
+        if skipped && (resets || diags.has_errors()) {
+            return Err(inputs);
+        }
 
         let generation = ruleset.generation();
         if trees && !diags.has_errors() {
             let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) else {
                 out.stderr.push_str(&self.render(&diags, &inputs));
-                return out;
+                return Ok(out);
             };
             diags.list.clear();
             if self.options.lint {
@@ -211,8 +247,12 @@ impl<'a> Session<'a> {
         ctx.as_listed = self.options.as_listed;
         ctx.now = now;
         ctx.inputs = inputs.clone();
+        ctx.skipped = skipped;
         let mut execution = Execution::new(ruleset.begin_at(now), now);
         self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
+        if skipped && (diags.has_errors() || execution.diags.has_errors()) {
+            return Err(inputs);
+        }
         if !diags.has_errors() {
             let Execution { transaction, done, diags: refused, stdout, .. } = execution;
             diags.list.extend(refused.list);
@@ -243,9 +283,12 @@ impl<'a> Session<'a> {
                 }
             }
         }
+        if skipped && diags.has_errors() {
+            return Err(inputs);
+        }
         out.ok = !diags.has_errors();
         out.stderr.push_str(&self.render(&diags, &inputs));
-        out
+        Ok(out)
     }
 
     /// Messages as nft prints them; `--lint` adds a line to errors about words that look misspelt.

@@ -65,6 +65,11 @@ impl OpenTable<'_> {
         if self.index.uses(set.handle) > 0 && (set.description.constant || set.anonymous) {
             return Err(Error::new(Errno::Ebusy, Blame::Whole));
         }
+        let elements = match self.load_elements(at, elements) {
+            Ok(()) => return Ok(Applied { handle: Some(self.table.sets[at].handle), name: None }),
+            Err(elements) => elements,
+        };
+        let set = &self.table.sets[at];
         let mark = set.mark();
         // What an empty set is given need not be noted to be taken back, unless it is to be followed.
         let leads_on = set.data == Some(MapData::Verdict) && self.index.uses(set.handle) > 0;
@@ -81,6 +86,35 @@ impl OpenTable<'_> {
             return Err(error);
         }
         Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
+    }
+
+    /// Gives an empty set all its elements at once. They come back if there is more to them than key and data that refers
+    /// to nothing, or if one of them would be refused.
+    fn load_elements(
+        &mut self,
+        at: usize,
+        elements: ElementList<ElementValue>,
+    ) -> Result<(), ElementList<ElementValue>> {
+        let set = &self.table.sets[at];
+        let plain = |value: &ElementValue| {
+            value.timeout().is_none()
+                && value.exprs().is_empty()
+                && references::of_element(set.data, value).is_none()
+                && self.check_data(set, value.data.as_ref()).is_ok()
+        };
+        let complete = set.data.is_none() || elements.values().len() == elements.len();
+        let fits = set.is_plainly_empty()
+            && !elements.is_empty()
+            && complete
+            && !set.description.timeout
+            && set.exprs.is_empty()
+            && elements.values().all(|(value, expires_at)| expires_at.is_none() && plain(value));
+        if !fits {
+            return Err(elements);
+        }
+        Arc::make_mut(&mut self.table.sets[at]).load_elements(elements)?;
+        self.batch.changed = true;
+        Ok(())
     }
 
     fn add_element(
