@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_jit::{Compiled, Entry, Helpers, List, Options, PackedDecision, compile};
+use penstock_jit::{Bursts, Compiled, Entry, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedElements, LinkedSet, LinkedValue};
 use penstock_program::testing::{Outside, Table};
@@ -133,7 +133,7 @@ fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     };
     let interpreted = interpret(&plain);
     let looked_up = interpret(&looking);
-    let list = List { entries, burst: true };
+    let list = List { entries, bursts: Bursts::Always };
     let start = Instant::now();
     let compiled = compiled(&looking, std::slice::from_ref(&list));
     let took = start.elapsed().as_secs_f64() * 1e3;
@@ -144,9 +144,8 @@ fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
         }
     });
     let mut decisions = vec![PackedDecision::default(); packets.len()];
-    let mut burst: Vec<&mut Packet> = packets.iter_mut().collect();
-    let bursts = best(rounds, burst.len(), || {
-        code.run_burst(0, black_box(&mut burst), &mut outside, &mut decisions);
+    let bursts = best(rounds, packets.len(), || {
+        code.run_burst(0, black_box(&mut packets), &mut outside, &mut decisions);
     });
     println!(
         "{name:34} {interpreted:9.1} {looked_up:9.1} {single:9.1} {bursts:9.2}   x{:<6.1} {:8.1} KiB {took:8.2} ms",

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 
 use penstock_program::expr::MetaKey;
-use penstock_program::image::{ChainIndex, Image, LinkedData, LinkedRule, LinkedVerdict, Load, Op, Stateful};
+use penstock_program::image::{
+    ChainIndex, Image, LinkedData, LinkedRule, LinkedValue, LinkedVerdict, Load, Op, Stateful,
+};
 use penstock_program::interp::JUMP_STACK;
+use penstock_sets::ElementRef;
 
 /// What an operation may do beside writing registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,23 @@ pub(crate) fn effect(op: &Op) -> Effect {
     }
 }
 
+/// Whether nobody can tell if an operation runs for later packets before earlier ones are done with: it asks nothing that
+/// packets change, and changes nothing but the packet and counters.
+fn apart(op: &Op) -> bool {
+    let counts =
+        |e: ElementRef<'_, LinkedValue>| e.value.statements.iter().all(|s| matches!(s, Stateful::Counter(_)));
+    match op {
+        Op::Meta { key: MetaKey::Prandom, .. } | Op::MetaSet { key: MetaKey::NfTrace, .. } => false,
+        Op::Lookup { set, .. } => set.iter_unordered().chain(set.catch_all(0)).all(counts),
+        Op::Counter(_) | Op::Verdict(_) => true,
+        Op::Stateful(stateful) => matches!(**stateful, Stateful::Counter(_)),
+        Op::PayloadSet { .. } | Op::TcpOptionSet { .. } | Op::TcpOptionReset { .. } | Op::MetaSet { .. } => {
+            true
+        }
+        op => effect(op) == Effect::None,
+    }
+}
+
 /// Which parts of a packet are looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
@@ -125,6 +145,8 @@ pub(crate) struct Summary {
     pub(crate) changes: bool,
     /// May begin or end tracing.
     pub(crate) traces: bool,
+    /// Of several packets, none can tell what the others did.
+    pub(crate) apart: bool,
     pub(crate) needs: Needs,
 }
 
@@ -199,7 +221,7 @@ impl<'a> Analysis<'a> {
     }
 
     fn make(&mut self, chain: ChainIndex) -> Summary {
-        let mut all = Summary { depth: Some(0), sound: true, ..Summary::default() };
+        let mut all = Summary { depth: Some(0), sound: true, apart: true, ..Summary::default() };
         for rule in &self.image.rules[range(rules(self.image, chain))] {
             all.weight = all.weight.saturating_add(1);
             let mut written = 0;
@@ -209,6 +231,7 @@ impl<'a> Analysis<'a> {
                 written |= uses.writes;
                 all.changes |= matches!(effect(op), Effect::Bytes | Effect::Metadata);
                 all.traces |= matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. });
+                all.apart &= apart(op);
                 all.needs.add(needs(op));
                 for (target, call) in targets(op) {
                     *self.callers.entry(target).or_default() += 1;
@@ -217,6 +240,7 @@ impl<'a> Analysis<'a> {
                     all.sound &= callee.sound;
                     all.changes |= callee.changes;
                     all.traces |= callee.traces;
+                    all.apart &= callee.apart;
                     all.needs.add(callee.needs);
                     let beneath = callee.depth.map(|depth| depth + usize::from(call));
                     all.depth = all.depth.zip(beneath).map(|(a, b)| a.max(b)).filter(|d| *d <= JUMP_STACK);

@@ -329,6 +329,10 @@ impl Asm<'_> {
         self.builder.ins().iadd(a, b)
     }
 
+    pub(crate) fn multiply(&mut self, a: Value, b: Value) -> Value {
+        self.builder.ins().imul(a, b)
+    }
+
     pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().isub(a, b)
     }

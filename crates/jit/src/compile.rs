@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use penstock_packet::layout;
+use penstock_packet::{Packet, layout};
 use penstock_program::image::ChainIndex;
 use penstock_program::{Image, Outcome};
 
@@ -28,14 +28,27 @@ const ETH_P_IPV6: u16 = 0x86dd;
 pub struct List {
     /// Up to 4096 entries.
     pub entries: Vec<Entry>,
-    /// Whether packets come in bursts ([`Bound::run_burst`](crate::Bound::run_burst)).
-    pub burst: bool,
+    /// Whether code for bursts is made too ([`Bound::run_burst`](crate::Bound::run_burst)).
+    pub bursts: Bursts,
+}
+
+/// Whether a list is run for several packets at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bursts {
+    /// It is not.
+    #[default]
+    Never,
+    /// If nobody can tell that packets have passed the list before others were done with: the list asks nothing that packets
+    /// change, and changes nothing but packets and counters.
+    Apart,
+    /// Also where somebody can.
+    Always,
 }
 
 impl List {
     /// A list for single packets.
     pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
-        List { entries: entries.into(), burst: false }
+        List { entries: entries.into(), bursts: Bursts::Never }
     }
 }
 
@@ -118,7 +131,12 @@ where
     let mut functions = Vec::new();
     for (number, list) in lists.iter().enumerate() {
         let one = making.list(&mut session, number, list, false)?;
-        let burst = list.burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
+        let burst = match list.bursts {
+            Bursts::Never => false,
+            Bursts::Apart => making.apart(list),
+            Bursts::Always => true,
+        };
+        let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
         functions.push((one, burst));
     }
     making.shared(&mut session)?;
@@ -211,11 +229,12 @@ impl Making<'_> {
         asm.at(out);
         asm.ret(zero);
         asm.at(body);
-        let offset = asm.shift_left(index, 3);
-        let place = asm.add(packets, offset);
-        let packet = asm.load(Width::Long, place, 0);
+        let size = asm.long(size_of::<Packet>() as u64);
+        let offset = asm.multiply(index, size);
+        let packet = asm.add(packets, offset);
         self.body(asm, packet, host, memory, (number, list), Finish::Block(decided))?;
         asm.at(decided);
+        let offset = asm.shift_left(index, 3);
         let place = asm.add(decisions, offset);
         asm.store(decision, place, 0);
         let one = asm.long(1);
@@ -327,6 +346,15 @@ impl Making<'_> {
         let pass = frame.asm.long(ACCEPTED);
         frame.leave(pass);
         errors.map_or(Ok(()), Err)
+    }
+
+    /// Whether nobody can tell that packets passed the list before others were done with.
+    fn apart(&mut self, list: &List) -> bool {
+        list.entries.iter().all(|entry| match entry {
+            Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).apart,
+            // The family of who asks is that of the packet.
+            Entry::InetIngress { .. } | Entry::Stage => false,
+        })
     }
 
     /// What chains look at up to the next stage.

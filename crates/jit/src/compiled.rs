@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use penstock_packet::Packet;
+use penstock_program::image::RuleIndex;
 
 use crate::asm::Code;
 use crate::host::{Helpers, Host};
@@ -14,7 +15,7 @@ use crate::profile::{Profile, ProfileLine};
 use crate::tables::Tables;
 
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
-pub(crate) type Burst = unsafe extern "C" fn(*const *mut Packet, u64, *mut c_void, *mut u64) -> u64;
+pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, *mut u64) -> u64;
 
 /// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
@@ -60,6 +61,12 @@ impl Compiled {
         self.profile.as_ref().map_or(Vec::new(), |profile| profile.lines())
     }
 
+    /// Whether there is code for bursts of a list ([`Bursts`](crate::Bursts)).
+    #[inline]
+    pub fn takes_bursts(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.burst.is_some())
+    }
+
     /// The code as `H` can call it; `None` if it was made for another kind of host.
     #[inline]
     pub fn bind<H: Host>(&self) -> Option<Bound<'_, H>> {
@@ -96,13 +103,12 @@ impl<H: Host> Bound<'_, H> {
     }
 
     /// Runs packets through a list, one after the other, and puts what was decided of each into `decisions`. `None`, and
-    /// nothing is run, if there is no such list, it was not compiled for bursts, or there are fewer places for decisions
-    /// than packets.
+    /// nothing is run, if there is no code for that ([`Compiled::takes_bursts`]), or fewer places for decisions than packets.
     #[inline]
     pub fn run_burst(
         &self,
         list: usize,
-        packets: &mut [&mut Packet],
+        packets: &mut [Packet],
         host: &mut H,
         decisions: &mut [PackedDecision],
     ) -> Option<()> {
@@ -110,8 +116,8 @@ impl<H: Host> Bound<'_, H> {
         if decisions.len() < packets.len() {
             return None;
         }
-        let (count, packets) = (packets.len() as u64, packets.as_ptr().cast::<*mut Packet>());
-        // SAFETY: as in `run`; `&mut Packet` is a pointer, so the slice is an array of `count` exclusive pointers, and
+        let (count, packets) = (packets.len() as u64, packets.as_mut_ptr());
+        // SAFETY: as in `run`; `packets` points to `count` packets one behind the other that nobody else uses, and
         // `PackedDecision` is a `u64`, for which there are at least `count` places.
         unsafe { burst(packets, count, (&raw mut *host).cast(), decisions.as_mut_ptr().cast()) };
         Some(())
@@ -128,6 +134,12 @@ impl PackedDecision {
     #[inline]
     pub fn is_pass(self) -> bool {
         self.0 <= outcome::ACCEPTED
+    }
+
+    /// The rule that drops the packet, if it is one that does.
+    #[inline]
+    pub fn dropped_by(self) -> Option<RuleIndex> {
+        outcome::dropped_by(self.0)
     }
 
     /// What was decided.

@@ -55,7 +55,7 @@ mod tables;
 use std::fmt;
 
 pub use background::{Background, Pending};
-pub use compile::{Entry, List, Options, compile, supported};
+pub use compile::{Bursts, Entry, List, Options, compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
 pub use outcome::Decision;

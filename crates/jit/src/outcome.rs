@@ -96,6 +96,12 @@ pub(crate) fn drop_by(rule: RuleIndex) -> u64 {
     pack(Outcome::Drop(rule))
 }
 
+/// The rule that drops the packet.
+#[inline]
+pub(crate) fn dropped_by(packed: u64) -> Option<RuleIndex> {
+    (packed & KIND == DROP).then_some(RuleIndex((packed >> RULE_SHIFT) as u32))
+}
+
 fn outcome(packed: u64) -> Outcome {
     let rule = RuleIndex((packed >> RULE_SHIFT) as u32);
     match packed & KIND {

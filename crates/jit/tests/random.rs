@@ -6,7 +6,9 @@ mod tables;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use penstock_jit::{Compiled, Decision, Entry, Helpers, Host, List, Options, PackedDecision, compile};
+use penstock_jit::{
+    Bursts, Compiled, Decision, Entry, Helpers, Host, List, Options, PackedDecision, compile,
+};
 use penstock_packet::Packet;
 use penstock_program::env::Hook;
 use penstock_program::image::{ChainIndex, Image};
@@ -54,11 +56,14 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
         0 if family == 5 => Entry::InetIngress { chain },
         _ => Entry::Chain { chain, nfproto: family },
     };
-    let mut all = List { entries: bases.iter().map(|c| entry(rng, *c)).collect(), burst: true };
+    let mut all = List { entries: bases.iter().map(|c| entry(rng, *c)).collect(), bursts: Bursts::Always };
     if rng.u8(..4) == 0 {
         all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);
     }
-    vec![List { burst: true, ..List::of([Entry::Chain { chain: bases[0], nfproto: family }]) }, all]
+    vec![
+        List { bursts: Bursts::Always, ..List::of([Entry::Chain { chain: bases[0], nfproto: family }]) },
+        all,
+    ]
 }
 
 /// Gives the number of chains that code was made for, and that of the others.
@@ -116,7 +121,7 @@ fn jit(compiled: &Compiled, list: usize, burst: bool, packet: &mut Packet, outsi
         return code.run(list, packet, outside).unwrap();
     }
     let mut decisions = [PackedDecision::default()];
-    code.run_burst(list, &mut [packet], outside, &mut decisions).unwrap();
+    code.run_burst(list, std::slice::from_mut(packet), outside, &mut decisions).unwrap();
     decisions[0].unpack()
 }
 

@@ -60,6 +60,17 @@ pub fn ipv6_transport_checked(network: &[u8]) -> Option<Transport> {
     ipv6_transport(network)
 }
 
+/// The same for a packet of any protocol, with whether its headers are what they should be.
+#[inline]
+fn transport_checked(protocol: u16, network: &[u8]) -> (Option<Transport>, bool) {
+    let t = match protocol {
+        ethernet::IPV4 => ipv4_transport_checked(network),
+        ethernet::IPV6 => ipv6_transport_checked(network),
+        _ => return (None, true),
+    };
+    (t, t.is_some())
+}
+
 impl Packet {
     /// Takes in a frame received on an Ethernet device with address `device`: [`Packet::load`], then protocol and
     /// packet type as `eth_type_trans()` finds them. `false` if the frame is shorter than its header; it is then loaded
@@ -70,6 +81,24 @@ impl Packet {
         let Some(h) = ethernet::Header::new(frame) else { return false };
         self.meta.protocol = h.protocol();
         self.meta.packet_type = packet_type(h.dst(), device);
+        true
+    }
+
+    /// [`Packet::receive_ethernet`], [`Packet::untag`] and [`Packet::find_transport_checked`] in one. `false` if the frame is
+    /// shorter than its header or tag: what becomes of it is to be found step by step.
+    #[inline]
+    pub fn receive_dissected(&mut self, frame: &[u8], device: Mac) -> bool {
+        if !self.receive_ethernet(frame, device) {
+            return false;
+        }
+        if vlan::is_tag(self.meta.protocol) {
+            let whole = self.untag_present().is_ok();
+            self.find_transport_checked();
+            return whole;
+        }
+        // What was just copied is better read where it came from.
+        let network = frame.get(ethernet::LEN..).unwrap_or(&[]);
+        self.set_transport(transport_checked(self.meta.protocol, network).0);
         true
     }
 
@@ -160,16 +189,9 @@ impl Packet {
     /// malformed: netdev and bridge chains go on without transport, inet ingress drops (`nft_do_chain_inet_ingress()`).
     #[inline]
     pub fn find_transport_checked(&mut self) -> bool {
-        let t = match self.meta.protocol {
-            ethernet::IPV4 => ipv4_transport_checked(self.network()),
-            ethernet::IPV6 => ipv6_transport_checked(self.network()),
-            _ => {
-                self.set_transport(None);
-                return true;
-            }
-        };
+        let (t, ok) = transport_checked(self.meta.protocol, self.network());
         self.set_transport(t);
-        t.is_some()
+        ok
     }
 
     /// Offset from the start of the network header of what the transport header carries, for `@ih`

@@ -18,7 +18,7 @@ pub mod gso;
 pub mod layout;
 mod meta;
 
-pub use buffer::{HEADROOM, Packet};
+pub use buffer::{HEADROOM, Packet, fetch};
 pub use dissect::{
     TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
 };

@@ -121,14 +121,18 @@ impl Ct {
     }
 }
 
+impl Ct {
+    const EMPTY: Ct = Ct { entry: Ct::NONE, serial: 0, info: CtInfo::Established, template: 0 };
+}
+
 impl Default for Ct {
     fn default() -> Self {
-        Ct { entry: Ct::NONE, serial: 0, info: CtInfo::Established, template: 0 }
+        Ct::EMPTY
     }
 }
 
 /// Packet metadata. All integers are in host order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Meta {
     /// Arrival time in nanoseconds since the epoch: the clock of everything that happens to the packet.
     pub time: u64,
@@ -173,4 +177,37 @@ pub struct Meta {
     pub gso: Option<crate::Gso>,
     /// Index of the route in the path's table, once routing has decided; opaque here.
     pub route: Option<u32>,
+}
+
+impl Meta {
+    /// What a packet has that nothing is known of. A constant, so that packets get it in few stores.
+    pub(crate) const EMPTY: Meta = Meta {
+        time: 0,
+        protocol: 0,
+        iif: 0,
+        oif: 0,
+        mark: 0,
+        priority: 0,
+        vlan: None,
+        packet_type: PacketType::Host,
+        nftrace: false,
+        trace_id: 0,
+        realm: 0,
+        owner: None,
+        secmark: 0,
+        ct: Ct::EMPTY,
+        reassembled: 0,
+        secpath: 0,
+        transformed: false,
+        socket: 0,
+        broute: false,
+        gso: None,
+        route: None,
+    };
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta::EMPTY
+    }
 }

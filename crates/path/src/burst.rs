@@ -1,15 +1,22 @@
 //! Frames from devices, a burst at a time.
 //!
 //! ```text
-//! burst -> early ingress -> what is left of it, frame by frame in their order: clock, receive, what came of it
+//! burst -> early ingress -> what is left of it: ingress of several frames from a device together, where it is compiled and
+//!                           takes them apart from each other; then frame by frame: clock, receive, what came of it
 //! ```
 //!
 //! Everything that follows from a frame is done before the next one, as if frames came one by one. What is done for several
-//! at once is only what nobody can tell from that: looking ahead, and what is taken by early ingress.
+//! at once is only what nobody can tell from that: looking ahead, ingress chains that neither ask nor change anything but
+//! the packet and counters, and what is taken by early ingress.
 
-use penstock_packet::Packet;
+use penstock_jit::PackedDecision;
+use penstock_packet::{Packet, fetch};
+use penstock_program::{Context, Hook};
+use penstock_wire::ethernet::Mac;
 
 use crate::ahead::Ahead;
+use crate::hooks::{HookList, NFPROTO_NETDEV};
+use crate::rules::{BurstCode, End};
 use crate::sink::{Frame, Sink};
 use crate::worker::Worker;
 
@@ -89,28 +96,60 @@ pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl
     }
 }
 
-impl<S: Sink> Worker<'_, S> {
+/// Packets that frames are put into; reused.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    /// For the one that is being worked on.
+    pub(crate) one: Packet,
+    /// For those that pass ingress together.
+    several: Box<[Packet]>,
+}
+
+impl Default for Packets {
+    fn default() -> Self {
+        Packets { one: Packet::new(), several: (0..TOGETHER).map(|_| Packet::new()).collect() }
+    }
+}
+
+/// Packets that pass ingress together: few enough that they stay in the nearest cache.
+const TOGETHER: usize = 32;
+/// Frames between the one that is copied and the one that is fetched into the cache.
+const FETCHED: usize = 8;
+
+/// What frames pass together, where that is possible.
+struct Together<'a> {
+    device: u32,
+    address: Mac,
+    list: &'a HookList,
+    code: BurstCode<'a>,
+}
+
+impl<'a, S: Sink> Worker<'a, S> {
     /// Frames from devices, at most [`BURST`] of them, and all that follows from each.
-    pub(crate) fn receive_burst(&mut self, frames: &[Frame<'_>], packet: &mut Packet) {
+    pub(crate) fn receive_burst(&mut self, frames: &[Frame<'_>], packets: &mut Packets) {
         let mut left = Left::all_of(frames.len());
         if self.hooks.has_early() {
-            left = self.early_ingress(frames, left, packet);
+            left = self.early_ingress(frames, left, &mut packets.one);
         }
-        self.receive_left(frames, left, packet);
+        self.receive_left(frames, left, packets);
     }
 
     /// The normal way, in order.
-    fn receive_left(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) {
-        if self.hooks.tracks() && frames.len() > Ahead::STEP {
-            let mut ahead = Ahead::new();
-            for at in left {
-                ahead.fetch(frames, at, self.state);
-                self.frame(&frames[at], packet);
+    fn receive_left(&mut self, frames: &[Frame<'_>], left: Left, packets: &mut Packets) {
+        let looks_ahead = self.hooks.tracks() && frames.len() > Ahead::STEP;
+        let mut ahead = looks_ahead.then(Ahead::new);
+        let mut left = left;
+        while let Some(first) = left.first() {
+            match self.together(&frames[first]) {
+                Some(together) => self.receive_together(&together, frames, &mut left, packets, &mut ahead),
+                None => {
+                    left.next();
+                    if let Some(ahead) = &mut ahead {
+                        ahead.fetch(frames, first, self.state);
+                    }
+                    self.frame(&frames[first], &mut packets.one);
+                }
             }
-            return;
-        }
-        for at in left {
-            self.frame(&frames[at], packet);
         }
     }
 
@@ -120,6 +159,82 @@ impl<S: Sink> Worker<'_, S> {
         self.pass_time(frame.time);
         self.receive(frame, packet);
         self.drain();
+    }
+
+    /// Whether this frame and the next ones from its device pass ingress together: it is compiled, and nothing that happens
+    /// there could be told from what happens to frames one by one.
+    #[inline]
+    fn together(&self, frame: &Frame<'_>) -> Option<Together<'a>> {
+        let list = self.hooks.ingress(frame.device);
+        if list.is_empty() || self.state.trace_all || self.state.tc.is_some() {
+            return None;
+        }
+        let code = self.burst_code(list)?;
+        let link = self.net.link(frame.device).filter(|link| link.up)?;
+        Some(Together { device: frame.device, address: link.mac, list, code })
+    }
+
+    /// Takes in the next frames from a device, runs ingress for all of them, and then does what follows from each.
+    fn receive_together(
+        &mut self,
+        together: &Together<'a>,
+        frames: &[Frame<'_>],
+        left: &mut Left,
+        packets: &mut Packets,
+        ahead: &mut Option<Ahead>,
+    ) {
+        let Packets { one, several } = packets;
+        let mut numbers = [0; TOGETHER];
+        let (mut taken, mut latest) = (0, 0);
+        let mut rest = *left;
+        while let (Some(number), Some(packet)) = (rest.next(), several.get_mut(taken)) {
+            let frame = &frames[number];
+            if let Some(later) = frames.get(number + FETCHED) {
+                fetch(later.bytes);
+            }
+            if frame.device != together.device || !packet.receive_dissected(frame.bytes, together.address) {
+                break;
+            }
+            packet.meta.time = frame.time;
+            packet.meta.iif = together.device;
+            latest = latest.max(frame.time);
+            numbers[taken] = number;
+            taken += 1;
+            *left = rest;
+        }
+        let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Ingress };
+        let mut decisions = [PackedDecision::default(); TOGETHER];
+        let Together { list, code, .. } = *together;
+        let packets = &mut several[..taken];
+        if !self.run_burst(code, list, context, packets, &mut decisions) {
+            // None was taken in, or there is no such code after all.
+            *left = numbers[..taken].iter().fold(*left, |left, number| left.with(*number));
+            if let Some(number) = left.next() {
+                self.frame(&frames[number], one);
+            }
+            return;
+        }
+        self.state.counters.received += taken as u64;
+        let mut quiet = !self.is_due(latest);
+        for ((packet, decision), number) in packets.iter_mut().zip(decisions).zip(numbers) {
+            if !quiet {
+                self.pass_time(packet.meta.time);
+            }
+            packet.meta.trace_id = self.next_trace_id();
+            match self.burst_decided(decision, list, context, packet) {
+                // Nothing has come of it that could be due later.
+                End::Dropped if quiet => continue,
+                End::Dropped | End::Taken | End::Queue { .. } => {}
+                End::Accept => {
+                    if let Some(ahead) = ahead {
+                        ahead.fetch(frames, number, self.state);
+                    }
+                    self.pass_up_behind_ingress(packet);
+                }
+            }
+            quiet = false;
+            self.drain();
+        }
     }
 }
 

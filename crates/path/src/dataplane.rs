@@ -9,7 +9,7 @@ use penstock_packet::{Gso, Packet};
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::Linked;
 
-use crate::burst::gather;
+use crate::burst::{Packets, gather};
 use crate::code::{Codes, Engine};
 use crate::flow::{FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
@@ -34,8 +34,8 @@ pub struct Dataplane {
     codes: Codes,
     settings: Settings,
     state: State,
-    /// The packet being worked on; reused.
-    packet: Packet,
+    /// Reused.
+    packets: Packets,
 }
 
 impl Dataplane {
@@ -45,7 +45,7 @@ impl Dataplane {
         let hooks = Arc::new(Hooks::new(&net, &linked));
         let state = State::new(&net, &settings, 0);
         let codes = Codes::default();
-        Dataplane { net, linked, hooks, codes, settings, state, packet: Packet::new() }
+        Dataplane { net, linked, hooks, codes, settings, state, packets: Packets::default() }
     }
 
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
@@ -237,8 +237,8 @@ impl Dataplane {
 
     /// Takes frames from devices, in bursts of at most 64, and does all that follows from each before the next.
     pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
-        self.burst(sink, |worker, packet| {
-            gather(frames.into_iter(), |burst| worker.receive_burst(burst, packet));
+        self.work(sink, |worker, packets| {
+            gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets));
         });
     }
 
@@ -306,10 +306,14 @@ impl Dataplane {
     }
 
     fn burst<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packet)) {
-        let Dataplane { net, linked, hooks, codes, settings, state, packet } = self;
+        self.work(sink, |worker, packets| work(worker, &mut packets.one));
+    }
+
+    fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
+        let Dataplane { net, linked, hooks, codes, settings, state, packets } = self;
         let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
         let mut worker = Worker { net, image: &linked.image, hooks, code, settings, state, sink };
-        work(&mut worker, packet);
+        work(&mut worker, packets);
     }
 }
 

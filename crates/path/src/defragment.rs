@@ -384,10 +384,16 @@ impl<S: Sink> Worker<'_, S> {
     /// Ends what waited too long, and tells the senders.
     #[inline]
     pub(crate) fn expire_fragments(&mut self, now: u64) {
-        let state = &self.state;
-        if !(state.fragments4.is_empty() && state.fragments6.is_empty() && state.conntrack6.is_empty()) {
+        if self.has_fragments() {
             self.expire_fragments_slowly(now);
         }
+    }
+
+    /// Whether fragments wait.
+    #[inline]
+    pub(crate) fn has_fragments(&self) -> bool {
+        let state = &self.state;
+        !(state.fragments4.is_empty() && state.fragments6.is_empty() && state.conntrack6.is_empty())
     }
 
     fn expire_fragments_slowly(&mut self, now: u64) {

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use penstock_jit::{self as jit, List};
+use penstock_jit::{self as jit, Bursts, List};
 use penstock_net::Network;
 use penstock_program::Hook;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
@@ -101,7 +101,7 @@ struct Registered {
 
 /// Number of lists that belong to no device: four families with the five hooks from prerouting to postrouting.
 const LISTS: usize = 20;
-const NFPROTO_NETDEV: u8 = 5;
+pub(crate) const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
 const INGRESS: u32 = 20;
 const EGRESS: u32 = 21;
@@ -309,7 +309,9 @@ fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<L
     let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, nfproto, ingress)).collect();
     let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
     let number = worth.then(|| {
-        let list = List::of(entries);
+        // Frames come in bursts at ingress.
+        let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
+        let list = List { entries, bursts };
         code.iter().position(|other| *other == list).unwrap_or_else(|| {
             code.push(list);
             code.len() - 1

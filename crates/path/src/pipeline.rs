@@ -81,13 +81,19 @@ impl<S: Sink> Worker<'_, S> {
         destination: &mut Option<Destination>,
     ) -> End {
         if list.has_chains && packet.meta.trace_id == 0 {
-            self.state.trace_id = self.state.trace_id.wrapping_add(1).max(1);
-            packet.meta.trace_id = self.state.trace_id;
+            packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
             (Some(code), Some(number)) => self.run_code(code, number, list, context, packet, destination),
             _ => self.run_list_from(list, 0, context, packet, destination),
         }
+    }
+
+    /// Numbers packets that see chains.
+    #[inline]
+    pub(crate) fn next_trace_id(&mut self) -> u32 {
+        self.state.trace_id = self.state.trace_id.wrapping_add(1).max(1);
+        self.state.trace_id
     }
 
     /// The same from a stage on, by its number in the list, by the interpreter.

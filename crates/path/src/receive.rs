@@ -51,66 +51,93 @@ impl<S: Sink> Worker<'_, S> {
     /// on the loopback device keep.
     pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<Destination>) {
         packet.meta.nftrace |= self.state.trace_all;
-        for _ in 0..ROUNDS {
-            if packet.untag().is_err() {
-                return self.drop(DropReason::VlanTag, packet);
-            }
-            if self.tc(penstock_tc::Hook::Ingress, packet.meta.iif, packet).is_some() {
+        self.climb_from(0, packet, known);
+    }
+
+    /// The same for one that ingress of its device has let pass.
+    #[inline]
+    pub(crate) fn pass_up_behind_ingress(&mut self, packet: &mut Packet) {
+        if self.behind_ingress(packet, None) {
+            self.climb_from(1, packet, None);
+        }
+    }
+
+    /// Up from device to device, of which so many are done with.
+    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<Destination>) {
+        for _ in done..ROUNDS {
+            if !self.ingress(packet) || !self.behind_ingress(packet, known) {
                 return;
-            }
-            let list = self.hooks.ingress(packet.meta.iif);
-            if !list.is_empty() {
-                packet.find_transport_checked();
-                let context = Context { nfproto: 5, hook: Hook::Ingress };
-                if self.run_list(list, context, packet, &mut None) != End::Accept {
-                    return;
-                }
-            }
-            let net = self.net;
-            let upper = |packet: &Packet, tag: VlanTag| {
-                net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK)
-            };
-            if let Some(tag) = packet.meta.vlan
-                && let Some(upper) = upper(packet, tag)
-            {
-                if !self.climb(packet, upper, tag.tci) {
-                    return;
-                }
-                continue;
-            }
-            if net.bridge_port(packet.meta.iif).is_some() && !self.bridge_receive(packet) {
-                return;
-            }
-            let Some(tag) = packet.meta.vlan else {
-                return self.hand_over(packet, known);
-            };
-            let id = tag.tci & vlan::VID_MASK;
-            if id != 0 {
-                // The kernel marks it as another host's and lets the protocols drop it.
-                packet.meta.packet_type = PacketType::OtherHost;
-                packet.meta.vlan = None;
-                return self.drop(DropReason::UnknownVlan, packet);
-            }
-            // A tag that is only about priority. A tag inside it may name a VLAN device, without another ingress for
-            // this device.
-            packet.meta.vlan = None;
-            if !vlan::is_tag(packet.meta.protocol) {
-                return self.hand_over(packet, known);
-            }
-            if packet.untag().is_err() {
-                return self.drop(DropReason::VlanTag, packet);
-            }
-            let Some(inner) = packet.meta.vlan else { return self.hand_over(packet, known) };
-            match self.net.vlan(packet.meta.iif, inner.protocol, inner.tci & vlan::VID_MASK) {
-                Some(upper) => {
-                    if !self.climb(packet, upper, inner.tci) {
-                        return;
-                    }
-                }
-                None => return self.drop(DropReason::UnknownVlan, packet),
             }
         }
         self.drop(DropReason::Recursion, packet);
+    }
+
+    /// Untagging and the hooks of the device. Whether the packet goes on.
+    #[inline]
+    fn ingress(&mut self, packet: &mut Packet) -> bool {
+        if packet.untag().is_err() {
+            self.drop(DropReason::VlanTag, packet);
+            return false;
+        }
+        if self.tc(penstock_tc::Hook::Ingress, packet.meta.iif, packet).is_some() {
+            return false;
+        }
+        let list = self.hooks.ingress(packet.meta.iif);
+        if list.is_empty() {
+            return true;
+        }
+        packet.find_transport_checked();
+        let context = Context { nfproto: 5, hook: Hook::Ingress };
+        self.run_list(list, context, packet, &mut None) == End::Accept
+    }
+
+    /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has climbed up to another
+    /// device.
+    #[inline]
+    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<Destination>) -> bool {
+        let net = self.net;
+        let upper =
+            |packet: &Packet, tag: VlanTag| net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK);
+        if let Some(tag) = packet.meta.vlan
+            && let Some(upper) = upper(packet, tag)
+        {
+            return self.climb(packet, upper, tag.tci);
+        }
+        if net.bridge_port(packet.meta.iif).is_some() && !self.bridge_receive(packet) {
+            return false;
+        }
+        let Some(tag) = packet.meta.vlan else {
+            self.hand_over(packet, known);
+            return false;
+        };
+        let id = tag.tci & vlan::VID_MASK;
+        if id != 0 {
+            // The kernel marks it as another host's and lets the protocols drop it.
+            packet.meta.packet_type = PacketType::OtherHost;
+            packet.meta.vlan = None;
+            self.drop(DropReason::UnknownVlan, packet);
+            return false;
+        }
+        // A tag that is only about priority. A tag inside it may name a VLAN device, without another ingress for this
+        // device.
+        packet.meta.vlan = None;
+        if vlan::is_tag(packet.meta.protocol) {
+            if packet.untag().is_err() {
+                self.drop(DropReason::VlanTag, packet);
+                return false;
+            }
+            if let Some(inner) = packet.meta.vlan {
+                match upper(packet, inner) {
+                    Some(upper) => return self.climb(packet, upper, inner.tci),
+                    None => {
+                        self.drop(DropReason::UnknownVlan, packet);
+                        return false;
+                    }
+                }
+            }
+        }
+        self.hand_over(packet, known);
+        false
     }
 
     /// The packet goes up to a VLAN device (`vlan_do_receive()`).

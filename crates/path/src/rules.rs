@@ -52,8 +52,7 @@ pub(crate) enum End {
 pub(crate) fn run<S: Sink>(worker: &mut Worker<'_, S>, site: &Site<'_>, packet: &mut Packet) -> End {
     let image = worker.image;
     if packet.meta.trace_id == 0 {
-        worker.state.trace_id = worker.state.trace_id.wrapping_add(1).max(1);
-        packet.meta.trace_id = worker.state.trace_id;
+        packet.meta.trace_id = worker.next_trace_id();
     }
     let mut asker = Asker::new(worker, site, packet);
     let outcome = penstock_program::run(image, site.entry.chain, packet, &mut asker);
@@ -93,6 +92,7 @@ pub(crate) fn ended<S: Sink>(
     }
 }
 
+#[inline]
 fn family(nfproto: u8) -> Family {
     match nfproto {
         1 => Family::Inet,
@@ -104,12 +104,14 @@ fn family(nfproto: u8) -> Family {
     }
 }
 
+#[inline]
 fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     let linked = image.chain(chain)?;
     let table = image.table_of(chain)?;
     Some(Place { family: family(table.nfproto), table: &table.name, chain: &linked.name, rule: None })
 }
 
+#[inline]
 pub(crate) fn rule_place(image: &Image, rule: RuleIndex) -> Option<Place<'_>> {
     let name = image.rule_name(rule)?;
     Some(Place { rule: Some(name.handle), ..chain_place(image, name.chain)? })
@@ -163,6 +165,13 @@ enum Destined<'s> {
     Changing(&'s mut Option<Destination>),
 }
 
+/// Code of a list for bursts.
+#[derive(Clone, Copy)]
+pub(crate) struct BurstCode<'a> {
+    code: &'a Compiled,
+    number: usize,
+}
+
 /// A list whose chains ask in turn.
 struct Listed<'s> {
     stages: &'s [Stage],
@@ -195,7 +204,7 @@ impl<S: Sink> Host for Asker<'_, '_, '_, S> {
     }
 }
 
-impl<S: Sink> Worker<'_, S> {
+impl<'a, S: Sink> Worker<'a, S> {
     /// Runs a list by compiled code.
     pub(crate) fn run_code(
         &mut self,
@@ -218,18 +227,38 @@ impl<S: Sink> Worker<'_, S> {
         asker.list = Some(Listed { stages, context, entry: usize::MAX, protocol });
         let decision = code.run(number, packet, &mut asker);
         let (rejected, stage_end) = (asker.rejected, asker.stage_end);
+        match decision {
+            Some(jit::Decision::Pass) => End::Accept,
+            Some(decision) => {
+                self.decided(decision, (rejected, stage_end), list, context, packet, destination)
+            }
+            None => self.run_list_from(list, 0, context, packet, destination),
+        }
+    }
+
+    /// Carries out what compiled code decided of a packet. `told` is whether it was answered, and how a stage that is no
+    /// chain ended.
+    fn decided(
+        &mut self,
+        decision: jit::Decision,
+        told: (bool, End),
+        list: &HookList,
+        context: Context,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> End {
+        let (rejected, stage_end) = told;
         let (at, mut end) = match decision {
-            Some(jit::Decision::Pass) => return End::Accept,
-            Some(jit::Decision::Chain { entry, outcome }) => {
-                let Some(Stage::Chain(chain)) = stages.get(entry) else { return End::Accept };
+            jit::Decision::Pass => return End::Accept,
+            jit::Decision::Chain { entry, outcome } => {
+                let Some(Stage::Chain(chain)) = list.stages.get(entry) else { return End::Accept };
                 (entry, ended(self, chain.chain, outcome, rejected, packet))
             }
-            Some(jit::Decision::BadHeader { .. }) => {
+            jit::Decision::BadHeader { .. } => {
                 let nfproto = if packet.meta.protocol == ethernet::IPV6 { 10 } else { 2 };
                 return self.drop_bad_header(Context { nfproto, ..context }, packet);
             }
-            Some(jit::Decision::Stage { entry, .. }) => (entry, stage_end),
-            None => return self.run_list_from(list, 0, context, packet, destination),
+            jit::Decision::Stage { entry, .. } => (entry, stage_end),
         };
         if let End::Queue { num, bypass, rule } = end {
             end = self.queue((num, bypass, rule), context, at, packet, destination);
@@ -239,6 +268,56 @@ impl<S: Sink> Worker<'_, S> {
             End::Accept => self.run_list_from(list, at + 1, context, packet, destination),
             end => end,
         }
+    }
+
+    /// The compiled code of a list of chains, if it takes packets in bursts.
+    #[inline]
+    pub(crate) fn burst_code(&self, list: &HookList) -> Option<BurstCode<'a>> {
+        let (code, number) = (self.code?, list.code?);
+        code.takes_bursts(number).then_some(BurstCode { code, number })
+    }
+
+    /// Runs packets of one device through a list; what was decided is still to be carried out, packet by packet, by
+    /// [`Worker::burst_decided`]. `false`, and nothing was run, if that is not possible.
+    #[inline]
+    pub(crate) fn run_burst(
+        &mut self,
+        code: BurstCode<'_>,
+        list: &HookList,
+        context: Context,
+        packets: &mut [Packet],
+        decisions: &mut [jit::PackedDecision],
+    ) -> bool {
+        let (Some(Stage::Chain(first)), Some(packet)) = (list.stages.first(), packets.first()) else {
+            return false;
+        };
+        let Some(bound) = code.code.bind() else { return false };
+        let site = Site { entry: first, context, destination: None };
+        let protocol = packet.meta.protocol;
+        let mut asker = Asker::new(self, &site, packet);
+        // The code of such lists does not ask for the protocol.
+        asker.list = Some(Listed { stages: &list.stages, context, entry: usize::MAX, protocol });
+        bound.run_burst(code.number, packets, &mut asker, decisions).is_some()
+    }
+
+    /// Carries out what [`Worker::run_burst`] decided of a packet.
+    #[inline]
+    pub(crate) fn burst_decided(
+        &mut self,
+        decision: jit::PackedDecision,
+        list: &HookList,
+        context: Context,
+        packet: &mut Packet,
+    ) -> End {
+        if decision.is_pass() {
+            return End::Accept;
+        }
+        if let Some(rule) = decision.dropped_by() {
+            self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
+            return End::Dropped;
+        }
+        // No list of this kind answers packets.
+        self.decided(decision.unpack(), (false, End::Accept), list, context, packet, &mut None)
     }
 }
 

@@ -74,6 +74,12 @@ impl<S: Sink> Worker<'_, S> {
         Some(u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0).to_be_bytes())
     }
 
+    /// Whether the clock may bring something about up to then.
+    #[inline]
+    pub(crate) fn is_due(&self, time: u64) -> bool {
+        self.state.tc.is_some() || self.has_fragments() || time >= self.state.next_expiry
+    }
+
     /// The clock goes on: fragments and connections whose time is over go.
     #[inline]
     pub(crate) fn pass_time(&mut self, now: u64) {

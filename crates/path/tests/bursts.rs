@@ -1,0 +1,235 @@
+//! Bursts are what their frames are one by one: rulesets and frames by chance, by the interpreter and by machine code, in
+//! bursts of all sizes, and always the same comes out, in the same order.
+
+mod router;
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use penstock_conntrack::Style;
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_net::{Link, Network};
+use penstock_packet::{Meta, Packet};
+use penstock_path::{Dataplane, Drop, Engine, LogRecord, Settings, Sink, TraceRecord};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+use penstock_wire::build::*;
+use router::{NET, SECOND, START, Seen};
+
+/// As [`Seen`], with what is known of frames and packets.
+#[derive(Default)]
+struct All(Seen);
+
+impl All {
+    fn note(&mut self, meta: &Meta) {
+        self.0.lines.push(format!("{meta:?}"));
+    }
+}
+
+impl Sink for All {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        self.0.transmit(device, frame, meta);
+        self.note(meta);
+    }
+    fn deliver(&mut self, device: &Link, packet: &Packet) {
+        self.0.deliver(device, packet);
+        self.note(&packet.meta);
+    }
+    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+        self.0.drop(drop, packet);
+        self.note(&packet.meta);
+    }
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        self.0.log(record, packet);
+    }
+    fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
+        self.0.trace(record, packet);
+    }
+}
+
+/// Rules of which some pass packets apart from each other and some do not.
+const RULES: [&str; 7] = [
+    "",
+    "table netdev t {
+        set p { type inet_service; elements = { 9, 11, 13, 15, 17, 19, 21, 23, 25, 27 } }
+        chain c { type filter hook ingress devices = { wan, lan } priority 0
+            udp dport @p counter drop
+            ip ttl 3 counter meta mark set 7
+            tcp dport vmap { 9 : drop, 11 : jump more }
+            ip6 hoplimit 3 drop
+            vlan id 7 counter
+        }
+        chain more { ip saddr 198.18.0.7 counter meta priority set 1:2 return; drop; }
+    }",
+    "table netdev t {
+        chain c { type filter hook ingress devices = { wan, lan } priority 0; policy drop
+            limit rate 3/second burst 5 packets counter accept
+            udp dport 9 log prefix \"nine\" counter
+            ip protocol icmp counter meta nftrace set 1
+        }
+    }
+    table ip t { chain f { type filter hook forward priority 0; ip ttl 2 counter drop; }; }",
+    "table netdev t {
+        chain a { type filter hook ingress device wan priority 0; ip saddr 198.18.0.8 drop; counter ip ttl set 60; }
+        chain b { type filter hook ingress device wan priority 1; udp dport 11 meta pkttype set other; ip ttl 60 counter; }
+        chain e { type filter hook egress device lan priority 0; udp dport 13 counter drop; }
+    }
+    table inet t {
+        chain f { type filter hook forward priority 0; policy drop; ct state established,related counter accept; ct state new accept; }
+    }",
+    "table inet t {
+        set s { type ipv4_addr; flags dynamic; size 4; timeout 1s; }
+        chain i { type filter hook ingress device wan priority 0; ip saddr @s counter drop; ip ttl 5 drop; }
+        chain p { type filter hook prerouting priority 0; ip protocol icmp add @s { ip saddr }; }
+        chain q { type filter hook postrouting priority 0; counter; }
+    }",
+    "table ip t {
+        chain n { type nat hook postrouting priority srcnat; oifname lan masquerade; }
+        chain d { type nat hook prerouting priority dstnat; udp dport 11 dnat to 198.18.1.7:9; }
+        chain f { type filter hook forward priority 0; ct state invalid counter drop; meta random 0x3fffffff counter; }
+    }",
+    "table netdev t {
+        chain c { type filter hook ingress device wan priority 0; ip frag-off & 0x1fff != 0 counter; ip ttl 1 drop; }
+    }
+    table ip6 t { chain i { type filter hook input priority 0; ct state established counter; counter; }; }",
+];
+
+fn session(ruleset: &mut Ruleset, text: &str) -> String {
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let outcome = session.run(Origin::CommandLine, text.to_owned(), ruleset, START);
+    assert!(outcome.ok, "{text}\n{}", outcome.stderr);
+    outcome.stdout
+}
+
+/// A frame that is mostly good.
+fn frame(rng: &mut Rng) -> Vec<u8> {
+    let source = ["02:00:00:00:00:a7", "02:00:00:00:00:b7"][rng.usize(..2)];
+    let target = ["02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03", "ff:ff:ff:ff:ff:ff"];
+    let targets = 2 + rng.usize(..3);
+    let mut link = Frame::from(Ethernet::new(source, target[rng.usize(..targets)]));
+    match rng.u32(..8) {
+        0 => link = link / Vlan::new(7),
+        1 => link = link / Vlan::new(rng.u16(0..9)).priority(rng.u8(..8)),
+        2 if rng.bool() => link = link / Vlan::new(0) / Vlan::new(7),
+        _ => {}
+    }
+    let (ttl, port) = ([1, 2, 3, 5, 64][rng.usize(..5)], 7 + 2 * rng.u16(..5));
+    let frame = if rng.u32(..4) > 0 {
+        let hosts = [
+            "198.18.0.7",
+            "198.18.0.8",
+            "198.18.1.7",
+            "198.18.1.1",
+            "198.19.0.5",
+            "198.19.1.5",
+            "198.18.7.7",
+        ];
+        let (from, to) = (hosts[rng.usize(..3)], hosts[rng.usize(..hosts.len())]);
+        let mut ip = Ipv4::new(from, to).ttl(ttl);
+        if rng.u32(..6) == 0 {
+            ip = ip.id(rng.u16(..3)).fragment(rng.u16(..2) * 3, rng.bool());
+        }
+        if rng.u32(..12) == 0 {
+            ip = ip.total_len(rng.u16(..60));
+        }
+        match rng.u32(..4) {
+            0 => link / ip / Icmp::new(8, 0) / payload([1; 16]),
+            1 => link / ip / Tcp::new(1000 + rng.u16(..3), port).flags(rng.u8(..) & 0x16) / payload([1; 4]),
+            _ => link / ip / Udp::new(1000 + rng.u16(..3), port) / payload([2; 16]),
+        }
+    } else {
+        let hosts = ["2001:db8::7", "2001:db8:1::7", "2001:db8:1::1", "2001:db8:9::5"];
+        let ip = Ipv6::new(hosts[rng.usize(..2)], hosts[rng.usize(..4)]).hop_limit(ttl);
+        match rng.u32(..3) {
+            0 => {
+                link / ip
+                    / Fragment::new(rng.u16(..2) * 2, rng.bool(), rng.u32(..2))
+                    / Udp::new(1, port)
+                    / payload([3; 16])
+            }
+            _ => link / ip / Udp::new(1000, port) / payload([3; 16]),
+        }
+    };
+    let mut bytes = frame.build();
+    if rng.u32(..10) == 0 {
+        bytes.truncate(rng.usize(..=bytes.len()));
+    }
+    if rng.u32(..30) == 0 {
+        bytes = (0..rng.usize(..80)).map(|_| rng.u8(..)).collect();
+    }
+    bytes
+}
+
+/// What came of all frames, in bursts as `sizes` gives them.
+fn outcome(
+    rules: &str,
+    engine: Engine,
+    frames: &[(u32, Vec<u8>, u64)],
+    mut size: impl FnMut() -> usize,
+) -> Vec<String> {
+    let net = Network::from_batch("net.ip", NET).unwrap();
+    let mut path = Dataplane::new(Arc::new(net), Settings { host_extensions: true, ..Settings::default() });
+    path.seed(7);
+    path.set_engine(engine);
+    let mut ruleset = Ruleset::default();
+    session(&mut ruleset, rules);
+    path.set_rules(Arc::new(Linked::new(&ruleset.generation()).unwrap()));
+    let mut all = All::default();
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let (burst, others) = rest.split_at(size().clamp(1, rest.len()));
+        path.receive(
+            burst.iter().map(|(device, bytes, time)| penstock_path::Frame {
+                device: *device,
+                bytes,
+                time: *time,
+            }),
+            &mut all,
+        );
+        rest = others;
+    }
+    assert_eq!(path.compile_error(), None);
+    let mut lines = all.0.lines;
+    lines.push(format!("{:?}", path.counters()));
+    lines.push(session(&mut ruleset, "list ruleset"));
+    let mut connections: Vec<_> =
+        path.conntrack().iter().map(|c| c.line(Style::default()).to_string()).collect();
+    connections.sort();
+    lines.extend(connections);
+    lines
+}
+
+#[test]
+fn a_burst_is_what_its_frames_are_one_by_one() {
+    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(fastrand::u64(..));
+    println!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    for round in 0..4 {
+        let mut time = START;
+        let frames: Vec<_> = (0..600)
+            .map(|_| {
+                let rarely = if rng.u32(..8) == 0 { 2 } else { 0 };
+                let steps = [0, 0, 1, SECOND / 1000, SECOND / 10, 2 * SECOND, 31 * SECOND];
+                time += steps[rng.usize(..5 + rarely)];
+                (1 + rng.u32(1..3), frame(&mut rng), time)
+            })
+            .collect();
+        for rules in RULES {
+            let wanted = outcome(rules, Engine::Interpreter, &frames, || 1);
+            assert!(wanted.len() > 600, "{}", wanted.len());
+            for engine in [Engine::Interpreter, Engine::JitAtOnce] {
+                let most = [2, 10, 64, 200][rng.usize(..4)];
+                let got = outcome(rules, engine, &frames, || rng.usize(..most));
+                let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
+                assert!(
+                    wanted == got,
+                    "seed {seed} round {round} {engine:?} bursts up to {most}\n{rules}\nwanted {:#?}\ngot {:#?}",
+                    wanted.get(same),
+                    got.get(same)
+                );
+            }
+        }
+    }
+}
