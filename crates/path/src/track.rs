@@ -77,7 +77,8 @@ impl<S: Sink> Worker<'_, S> {
     /// Whether the clock may bring something about up to then.
     #[inline]
     pub(crate) fn is_due(&self, time: u64) -> bool {
-        self.state.tc.is_some() || self.has_fragments() || time >= self.state.next_expiry
+        let state = &self.state;
+        state.tc.is_some() || self.has_fragments() || state.flows.is_due(time) || time >= state.next_expiry
     }
 
     /// The clock goes on: fragments and connections whose time is over go.

@@ -210,9 +210,9 @@ fn a_burst_is_what_its_frames_are_one_by_one() {
         let mut time = START;
         let frames: Vec<_> = (0..600)
             .map(|_| {
-                let rarely = if rng.u32(..8) == 0 { 2 } else { 0 };
-                let steps = [0, 0, 1, SECOND / 1000, SECOND / 10, 2 * SECOND, 31 * SECOND];
-                time += steps[rng.usize(..5 + rarely)];
+                let rarely = if rng.u32(..8) == 0 { 4 } else { 0 };
+                let steps = [0, 0, 1000, SECOND / 1000, SECOND / 10, 2 * SECOND, 31 * SECOND];
+                time += steps[rng.usize(..3 + rarely)];
                 (1 + rng.u32(1..3), frame(&mut rng), time)
             })
             .collect();

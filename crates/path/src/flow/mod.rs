@@ -140,6 +140,12 @@ impl Flows {
         }
     }
 
+    /// Whether there is something to be done then.
+    #[inline(always)]
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        now >= self.next_sweep
+    }
+
     #[inline(never)]
     fn sweep(&mut self, conntrack: &mut Conntrack, now: u64) {
         conntrack.advance(now);
