@@ -149,6 +149,19 @@ impl Head {
 }
 
 impl Outer {
+    /// The header for a packet, and its length; `inner6` if that is IPv6. `id` is the identification of one of IPv4.
+    pub fn header(&self, packet: &[u8], inner6: bool, id: u16) -> ([u8; ipv6::LEN + LIMIT_LEN], usize) {
+        let mut bytes = Vec::with_capacity(ipv6::LEN + LIMIT_LEN);
+        let mut header = [0; ipv6::LEN + LIMIT_LEN];
+        let Some(at) = self.append(&mut bytes, inner6) else { return (header, 0) };
+        let len = bytes.len().min(header.len());
+        if let (Some(to), Some(from)) = (header.get_mut(..len), bytes.get(..len)) {
+            to.copy_from_slice(from);
+            at.write(to, packet, id);
+        }
+        (header, len)
+    }
+
     /// Appends the header with what is always the same.
     fn append(&self, bytes: &mut Vec<u8>, inner6: bool) -> Option<OuterAt> {
         let at = bytes.len();

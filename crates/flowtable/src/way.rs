@@ -23,6 +23,8 @@ pub struct Way {
     pub transmit: Transmit,
     /// By which device: that of the route, or for [`Transmit::Direct`] that on which the frame is put.
     pub device: u32,
+    /// The route's device, on which the next hop has its link address: [`Way::device`], or one that stands on that.
+    pub route: u32,
     /// Next hop whose link address is [`Way::destination`]; `None` where that does not follow from routing.
     pub next_hop: Option<IpAddr>,
     /// Destination link address.
@@ -31,8 +33,7 @@ pub struct Way {
     pub source: [u8; 6],
     /// Largest packet in bytes, outer headers not counted, as it was when the flow was added.
     pub mtu: u32,
-    /// Headers that are put around the packet, outermost first; only for [`Transmit::Direct`], and for tunnels: the others
-    /// get theirs from the devices that they leave through.
+    /// Tags and session that are put around the packet before it is put on the device, outermost first.
     pub encaps: Encaps,
     /// Tunnel that is put around the packet, inside of [`Way::encaps`].
     pub tunnel: Option<Outer>,
@@ -44,6 +45,7 @@ impl Way {
         Way {
             transmit: Transmit::Neigh,
             device,
+            route: device,
             next_hop: None,
             destination,
             source,

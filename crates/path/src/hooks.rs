@@ -72,6 +72,11 @@ impl HookList {
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
+
+    /// Whether packets pass a flowtable here.
+    pub(crate) fn has_flowtable(&self, flowtable: FlowtableIndex) -> bool {
+        self.stages.contains(&Stage::Flowtable(flowtable))
+    }
 }
 
 static NOTHING: HookList = HookList { stages: Vec::new(), has_chains: false, code: None };

@@ -113,6 +113,15 @@ impl Fdb {
         self.learned.get(&key).map(|l| Station { port: l.port, local: false })
     }
 
+    /// The port behind which an address is, as far as is known; nothing is forgotten meanwhile.
+    pub(crate) fn port_of(&self, mac: Mac, vid: u16) -> Option<u32> {
+        let key = Key::new(mac, vid);
+        let fixed = self.fixed.get(&key).map(|f| f.station);
+        let station =
+            fixed.or_else(|| self.learned.get(&key).map(|l| Station { port: l.port, local: false }));
+        station.filter(|s| !s.local).map(|s| s.port)
+    }
+
     /// An address was seen behind a port (`br_fdb_update()`).
     pub(crate) fn learn(&mut self, mac: Mac, vid: u16, port: u32, now: u64) {
         if self.ageing == 0 {

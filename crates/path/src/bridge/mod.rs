@@ -73,6 +73,11 @@ impl Bridges {
         self.ports.get(index as usize)?.as_ref()
     }
 
+    /// The port of a bridge behind which an address is; none for this host's own, and for unknown ones.
+    pub(crate) fn station(&self, bridge: u32, mac: Mac, vid: u16) -> Option<u32> {
+        self.tables.get(bridge as usize)?.as_ref()?.port_of(mac, vid)
+    }
+
     fn table(&mut self, bridge: u32) -> Option<&mut Fdb> {
         self.tables.get_mut(bridge as usize)?.as_mut()
     }

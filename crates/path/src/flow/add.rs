@@ -133,8 +133,8 @@ impl<S: Sink> Worker<'_, S> {
         if !other.kind.eq(&RouteType::Unicast) || to.kind != RouteType::Unicast {
             return Err(NotOffloaded::NoRoute);
         }
-        let way_there = self.discover(&to, there)?;
-        let way_back = self.discover(&other, back)?;
+        let way_there = self.discover(flowtable, &to, there)?;
+        let way_back = self.discover(flowtable, &other, back)?;
         let half = |d: Direction| {
             let tuple = &tuples[d as usize];
             let [path, arrives] = if d == direction { [way_there, way_back] } else { [way_back, way_there] };
@@ -206,7 +206,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 _ => return None,
             };
-            let path = self.discover(&to, other.source()).ok()?;
+            let path = self.discover(index, &to, other.source()).ok()?;
             let same = to.kind == RouteType::Unicast
                 && path.way == *table.flows.way(at)
                 && path.answers == *table.flows.arrival_at(other.arrival);
@@ -236,20 +236,5 @@ impl<S: Sink> Worker<'_, S> {
             }
             _ => None,
         }
-    }
-
-    /// How a packet to a destination leaves, which without a gateway is `address`, and where answers arrive
-    /// (`nft_dev_forward_path()`).
-    fn discover(&self, to: &Destination, address: IpAddr) -> Result<Path, NotOffloaded> {
-        let link = self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
-        let next = to.gateway.unwrap_or(address);
-        let mac = match next {
-            IpAddr::V4(next) => self.link_address4(link, next.into()),
-            IpAddr::V6(next) => self.link_address6(link, next.into()),
-        };
-        let mac = mac.ok_or(NotOffloaded::NoNeighbour)?;
-        let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
-        let way = Way { next_hop: Some(next), ..Way::neighbour(link.index, mac.0, link.mac.0, mtu as u32) };
-        Ok(Path { way, answers: Arrival::on(link.index) })
     }
 }

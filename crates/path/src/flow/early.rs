@@ -5,12 +5,14 @@
 //! merged, so nothing has to be cut again. What falls back is received in its place among what is left of the burst; a packet
 //! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it.
 
+use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, rewrite};
 use penstock_net::Mac;
 use penstock_packet::{Meta, Packet};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
+use super::around::{self, Found};
 use super::ingress::{Fate, fate};
 use super::seen::{self, Not, Seen};
 use super::table::{Cause, Table};
@@ -87,6 +89,12 @@ impl Scratch {
         self.kept_apart = (self.kept_apart + 1).min(APART + 1);
     }
 
+    /// All that follows takes the normal way.
+    #[cold]
+    fn keep_all_apart(&mut self) {
+        self.kept_apart = APART + 1;
+    }
+
     /// Appends a frame to its chain, or begins one; whether it did.
     #[inline(always)]
     fn chain(&mut self, at: usize, seen: Seen, hash: impl FnOnce(&Seen) -> u64, chained: bool) -> bool {
@@ -129,6 +137,8 @@ impl Scratch {
 struct Arrives {
     device: u32,
     mac: Mac,
+    /// Address of the bridge that it is a port of, else the same.
+    bridge: Mac,
     arrival: ArrivalId,
 }
 
@@ -199,6 +209,8 @@ impl<S: Sink> Worker<'_, S> {
     ) {
         scratch.begin();
         let chained = self.settings.flow.chains;
+        let Some(table) = self.state.flows.table_mut(index) else { return };
+        let mut lately = table.lately.take();
         let Some(table) = self.state.flows.table(index) else { return };
         let mut arrives: Option<Arrives> = None;
         for at in these {
@@ -213,14 +225,24 @@ impl<S: Sink> Worker<'_, S> {
             let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
                 continue;
             };
-            if link[..6] != here.mac.0 {
+            if link[..6] != here.mac.0 && link[..6] != here.bridge.0 {
                 continue;
             }
-            let seen = match u16::from_be_bytes([link[12], link[13]]) {
+            let ethertype = u16::from_be_bytes([link[12], link[13]]);
+            let mut seen = match ethertype {
                 ethernet::IPV4 => seen::ipv4(network, here.arrival),
                 ethernet::IPV6 => seen::ipv6(network, here.arrival),
-                _ => continue,
+                _ => Err(Not::Other),
             };
+            if seen.is_err() && table.around {
+                let lately = lately.get_or_insert_default();
+                match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
+                    Found::Packet(found) => seen = Ok(found),
+                    Found::Not(not @ Not::Between(..)) => seen = Err(not),
+                    Found::Not(Not::Other) => {}
+                    Found::Hidden => scratch.keep_all_apart(),
+                }
+            }
             match seen {
                 Ok(seen) if !scratch.is_apart(&seen) => {
                     let new = scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained);
@@ -232,12 +254,21 @@ impl<S: Sink> Worker<'_, S> {
                 Err(Not::Between(src, dst)) => scratch.keep_apart(src, dst),
             }
         }
+        if let Some(table) = self.state.flows.table_mut(index) {
+            table.lately = lately;
+        }
     }
 
     fn arrives(&self, table: &Table, device: u32) -> Option<Arrives> {
         let link = self.net.link(device).filter(|l| l.up)?;
         let arrival = table.plain(device);
-        (arrival != Table::NOWHERE).then_some(Arrives { device, mac: link.mac, arrival })
+        let bridge = link.port.as_ref().and_then(|p| self.net.link(p.bridge)).map_or(link.mac, |b| b.mac);
+        (arrival != Table::NOWHERE || table.around).then_some(Arrives {
+            device,
+            mac: link.mac,
+            bridge,
+            arrival,
+        })
     }
 
     /// Sends the frames of a chain, up to one that falls back.
@@ -258,7 +289,9 @@ impl<S: Sink> Worker<'_, S> {
         let mut half = *table.flows.half(at);
         let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
         let link = self.net.link(way.device).filter(|_| way.kind == Kind::Wire);
-        if link.is_some() {
+        let head = if way.around { table.head(half.way).copied() } else { None };
+        let before = head.as_ref().map_or(ethernet::LEN, Head::len);
+        if link.is_some() && head.is_none() {
             let protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
             scratch.out[..12].copy_from_slice(&way.link);
             scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
@@ -294,12 +327,13 @@ impl<S: Sink> Worker<'_, S> {
             match link {
                 Some(link) => {
                     let len = seen.len as usize;
-                    let end = ethernet::LEN + len;
+                    let end = before + len;
                     if scratch.out.len() < end {
                         scratch.out.resize(end, 0);
                     }
+                    let start = ethernet::LEN + usize::from(seen.at);
                     let (Some(from), Some(to)) =
-                        (frame.bytes.get(ethernet::LEN..end), scratch.out.get_mut(ethernet::LEN..end))
+                        (frame.bytes.get(start..start + len), scratch.out.get_mut(before..end))
                     else {
                         break;
                     };
@@ -308,6 +342,10 @@ impl<S: Sink> Worker<'_, S> {
                         rewrite::ipv4(&half, to);
                     } else {
                         rewrite::ipv6(&half, addresses, to);
+                    }
+                    if let Some(head) = &head {
+                        let id = if head.wants_id() { self.next_ip_id() } else { 0 };
+                        head.write(&mut scratch.out[..end], id);
                     }
                     meta.time = frame.time;
                     self.sink.transmit(link, &scratch.out[..end], &meta);

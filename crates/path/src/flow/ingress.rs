@@ -1,20 +1,19 @@
 //! The fast path for a packet at ingress of a device (`nf_flow_offload_ip_hook()`, `nf_flow_offload_ipv6_hook()`).
 
 use penstock_flowtable::{At, WayId, rewrite, state};
-use penstock_net::Mac;
-use penstock_packet::{Packet, PacketType};
+use penstock_packet::Packet;
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
 use super::Flows;
 use super::add::of_connection;
-use super::seen::{self, Seen, tcp_flag};
+use super::around;
+use super::seen::{Seen, tcp_flag};
 use super::table::{Cause, Table};
 use super::token;
 use super::ways::{Kind, Resolved};
 use crate::rules::End;
 use crate::sink::Sink;
-use crate::transmit::put_ethernet;
 use crate::worker::{State, Worker};
 
 /// What becomes of a packet of a flow.
@@ -117,7 +116,8 @@ impl<S: Sink> Worker<'_, S> {
         let (table, epoch) = self.state.flows.at(index)?;
         let way = *table.flows.way_at(id);
         let resolved = self.resolve(&way, epoch);
-        self.state.flows.table_mut(index)?.put_resolved(id, resolved);
+        let head = if resolved.around { around::head(&way, &resolved.link) } else { None };
+        self.state.flows.table_mut(index)?.put_resolved(id, resolved, head);
         Some(resolved)
     }
 
@@ -129,34 +129,23 @@ impl<S: Sink> Worker<'_, S> {
         current || self.flow_holds(index, at.flow)
     }
 
-    /// Number of the arrival of a packet in a table, and what it carries.
-    fn seen(&self, index: FlowtableIndex, packet: &Packet) -> Option<Seen> {
-        let table = self.state.flows.table(index)?;
-        if packet.meta.vlan.is_some() {
-            return None;
-        }
-        let arrival = table.plain(packet.meta.iif);
-        let read = match packet.meta.protocol {
-            ethernet::IPV4 => seen::ipv4,
-            ethernet::IPV6 => seen::ipv6,
-            _ => return None,
-        };
-        read(packet.network(), arrival).ok().filter(|_| arrival != Table::NOWHERE)
-    }
-
     /// A flowtable among the hooks of a device. Packets of its flows are taken.
     pub(crate) fn flowtable(&mut self, index: FlowtableIndex, packet: &mut Packet) -> End {
-        if packet.meta.packet_type != PacketType::Host {
+        if !self.flow_is_for_us(packet) {
             return End::Accept;
         }
         self.state.flows.drop_ended(&mut self.state.conntrack);
-        let Some(seen) = self.seen(index, packet) else { return End::Accept };
+        let Some(seen) = self.seen_at_ingress(index, packet) else { return End::Accept };
         let Some(table) = self.state.flows.table(index) else { return End::Accept };
         let Some(at) = table.flows.find(table.flows.hash(&seen.key), &seen.key) else { return End::Accept };
         let Some(way) = self.way(index, at) else { return End::Accept };
         let now = packet.meta.time;
         if !self.flow_is_current(index, at) {
             self.state.end_flow(index, at.flow, Cause::TornDown, now);
+            return End::Accept;
+        }
+        if packet.meta.gso.is_some() && way.around {
+            // Each segment gets its own.
             return End::Accept;
         }
         let longest = longest(packet, &seen);
@@ -188,19 +177,17 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
     ) {
         let Some(table) = self.state.flows.table(index) else { return };
-        packet.trim_network(seen.len as usize);
         let half = table.flows.half(at);
-        if half.is_ipv4() {
+        let is4 = half.is_ipv4();
+        self.take_off(packet, seen, if is4 { ethernet::IPV4 } else { ethernet::IPV6 });
+        if is4 {
             rewrite::ipv4(half, packet.network_mut());
         } else {
             rewrite::ipv6(half, table.flows.addresses(at), packet.network_mut());
         }
         packet.set_transport(None);
-        packet.meta.vlan = None;
-        let (to, from) = way.link.split_at(6);
-        let mac = |bytes: &[u8]| Mac(bytes.first_chunk().copied().unwrap_or_default());
-        put_ethernet(packet, mac(to), mac(from));
+        let full = *table.flows.way_at(half.way);
         self.state.counters.fast += 1;
-        self.transmit(packet, way.device, None);
+        self.send_by_way(packet, &full, way);
     }
 }

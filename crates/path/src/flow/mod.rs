@@ -1,12 +1,15 @@
 //! Flowtables: flows that leave the rules, and how their packets are forwarded (`net/netfilter/nf_flow_table_*.c`).
 //!
 //! - `add`: a rule puts a flow into a table;
+//! - `discover`: through which devices its packets go, and what they get around them; `around`: that at work;
 //! - `ingress`: the fast path for one packet, at ingress of its device;
 //! - `early`: the same for bursts of frames, before everything else: packets of a flow are found together and leave together;
 //! - `table`: flows end, and go back to connection tracking;
 //! - `list`: what there is, and why what is not there is not.
 
 mod add;
+mod around;
+mod discover;
 mod early;
 mod ingress;
 mod list;

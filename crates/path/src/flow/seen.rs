@@ -28,6 +28,8 @@ pub(super) struct Seen {
     pub(super) len: u32,
     /// Flags of TCP, else 0.
     pub(super) flags: u8,
+    /// Where it begins behind the link header: after what is around it.
+    pub(super) at: u16,
 }
 
 /// Why a packet is none for the fast path.
@@ -78,7 +80,7 @@ pub(super) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.filter(|_| plain).and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV4, l4 };
-            Ok(Seen { key, len: len as u32, flags })
+            Ok(Seen { key, len: len as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }
@@ -98,7 +100,7 @@ pub(super) fn ipv6(packet: &[u8], arrival: ArrivalId) -> Result<Seen, Not> {
     match whole.and_then(|rest| transport(l4, rest)) {
         Some((ports, flags)) => {
             let key = Key { src, dst, ports, arrival, l3: IPV6, l4 };
-            Ok(Seen { key, len: (payload + ipv6::LEN) as u32, flags })
+            Ok(Seen { key, len: (payload + ipv6::LEN) as u32, flags, at: 0 })
         }
         None => Err(Not::Between(src, dst)),
     }

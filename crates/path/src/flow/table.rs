@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use penstock_conntrack::{Conntrack, Return};
+use penstock_flowtable::encap::Lately;
+use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, Direction, Flowtable, Limits, WayId, state};
 use penstock_ruleset::Family;
 use penstock_ruleset::link::LinkedFlowtable;
@@ -93,8 +95,14 @@ pub(crate) struct Table {
     pub(super) counts: FlowCounts,
     /// Numbers of the arrivals of plain packets, by device; [`Table::NOWHERE`] where no flow arrives.
     pub(super) plain: Vec<ArrivalId>,
+    /// Some flows arrive with something around their packets.
+    pub(super) around: bool,
+    /// Where those arrive that came lately.
+    pub(super) lately: Option<Box<Lately>>,
     /// Ways as they are in the present generation and network.
     pub(super) resolved: Vec<Resolved>,
+    /// Of those that put something around packets, the headers.
+    heads: Vec<Option<Box<Head>>>,
     /// Where the look for flows that have lived out goes on, and when.
     swept: u32,
     next_sweep: u64,
@@ -139,7 +147,10 @@ impl Table {
             flows: Flowtable::new(Limits { flows: settings.max }, seed),
             counts: FlowCounts::default(),
             plain: Vec::new(),
+            around: false,
+            lately: None,
             resolved: Vec::new(),
+            heads: Vec::new(),
             swept: 0,
             next_sweep: 0,
             timeouts: Timeouts {
@@ -176,6 +187,8 @@ impl Table {
                     self.plain.resize(device + 1, Self::NOWHERE);
                 }
                 self.plain[device] = arrival;
+            } else {
+                self.around = true;
             }
         }
     }
@@ -192,8 +205,20 @@ impl Table {
         self.resolved.get(way.0 as usize).filter(|r| r.epoch == epoch)
     }
 
-    pub(super) fn put_resolved(&mut self, way: WayId, resolved: Resolved) {
+    /// The headers in front of packets of a way that puts something around them.
+    #[inline(always)]
+    pub(super) fn head(&self, way: WayId) -> Option<&Head> {
+        self.heads.get(way.0 as usize)?.as_deref()
+    }
+
+    pub(super) fn put_resolved(&mut self, way: WayId, resolved: Resolved, head: Option<Head>) {
         let at = way.0 as usize;
+        if self.heads.len() <= at && head.is_some() {
+            self.heads.resize(at + 1, None);
+        }
+        if let Some(place) = self.heads.get_mut(at) {
+            *place = head.map(Box::new);
+        }
         if self.resolved.len() <= at {
             self.resolved.resize(at + 1, Resolved::UNKNOWN);
         }

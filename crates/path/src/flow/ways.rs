@@ -1,7 +1,7 @@
 //! How packets leave at present: what of that depends on the generation and the network is worked out once.
 
 use penstock_flowtable::{Transmit, Way};
-use penstock_net::Mac;
+use penstock_net::{LinkKind, Mac};
 
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -18,6 +18,8 @@ pub(super) struct Resolved {
     pub(super) mtu: u32,
     /// Link addresses: destination and source.
     pub(super) link: [u8; 12],
+    /// Something is put around packets.
+    pub(super) around: bool,
 }
 
 /// How much there is to do.
@@ -34,7 +36,7 @@ pub(super) enum Kind {
 impl Resolved {
     /// Not worked out.
     pub(super) const UNKNOWN: Resolved =
-        Resolved { epoch: 0, kind: Kind::Gone, device: 0, mtu: 0, link: [0; 12] };
+        Resolved { epoch: 0, kind: Kind::Gone, device: 0, mtu: 0, link: [0; 12], around: false };
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -46,24 +48,24 @@ impl<S: Sink> Worker<'_, S> {
             device: way.device,
             mtu: way.mtu,
             link: link_addresses(way.destination, way.source),
+            around: way.tunnel.is_some() || !way.encaps.as_slice().is_empty(),
         };
         let Some(link) = self.net.link(way.device).filter(|l| l.up) else { return resolved };
         match way.transmit {
             Transmit::Neigh => {
-                let Some(next) = way.next_hop else { return resolved };
-                let mac = match next {
-                    std::net::IpAddr::V4(a) => self.link_address4(link, a.into()),
-                    std::net::IpAddr::V6(a) => self.link_address6(link, a.into()),
-                };
-                let Some(Mac(mac)) = mac else { return resolved };
-                resolved.link = link_addresses(mac, link.mac.0);
+                let route = self.net.link(way.route).filter(|l| l.up);
+                let Some((route, next)) = route.zip(way.next_hop) else { return resolved };
+                if route.has_link_header() {
+                    let Some(Mac(mac)) = self.link_address(route, next) else { return resolved };
+                    resolved.link = link_addresses(mac, route.mac.0);
+                }
             }
             Transmit::Direct => {}
             Transmit::Xfrm(_) => return resolved,
         }
-        let plain = link.vlan().is_none() && link.bridge().is_none() && !link.is_loopback();
+        let wire = matches!(link.kind, LinkKind::Wire { .. });
         let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();
-        resolved.kind = if plain && !watched { Kind::Wire } else { Kind::Device };
+        resolved.kind = if wire && !watched { Kind::Wire } else { Kind::Device };
         resolved
     }
 }

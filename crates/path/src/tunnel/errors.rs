@@ -66,7 +66,14 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let key = u128::from(address(remote).to_ipv6_mapped());
-        self.state.tunnels.path_mtus.learn(key, mtu, now);
+        self.learn_path_mtu(key, mtu, now);
+    }
+
+    /// The MTU of a path. Flows through it are looked at anew.
+    pub(super) fn learn_path_mtu(&mut self, destination: u128, mtu: u32, now: u64) {
+        if self.state.tunnels.path_mtus.learn(destination, mtu, now) {
+            self.state.flows.set_network(&mut self.state.conntrack);
+        }
     }
 
     /// The sender of the IPv6 packet inside is told by ICMPv6, if enough of it is quoted (`ip6_err_gen_icmpv6_unreach()`).

@@ -60,7 +60,7 @@ impl<S: Sink> Worker<'_, S> {
     fn learn_path_mtu6(&mut self, remote: u128, mtu: u32, now: u64) {
         let Some(to) = self.ip6_route_output(remote, None, 0, 0) else { return };
         if mtu >= ipv6::MIN_MTU as u32 && (mtu as usize) < self.mtu6(&to) {
-            self.state.tunnels.path_mtus.learn(remote, mtu, now);
+            self.learn_path_mtu(remote, mtu, now);
         }
     }
 

@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The route's MTU, where less was learned of the path.
-    fn limit_path_mtu4(&self, to: &mut Destination, remote: u32, now: u64) {
+    pub(crate) fn limit_path_mtu4(&self, to: &mut Destination, remote: u32, now: u64) {
         let key = u128::from(ip4(remote).to_ipv6_mapped());
         if let Some(mtu) = self.state.tunnels.path_mtus.get(key, now)
             && (mtu as usize) < self.mtu(to)

@@ -56,11 +56,7 @@ impl<S: Sink> Worker<'_, S> {
         if to.oif == link.index {
             return self.drop(DropReason::TunnelRoute, packet);
         }
-        if let Some(mtu) = self.state.tunnels.path_mtus.get(remote, packet.meta.time)
-            && (mtu as usize) < self.mtu6(&to)
-        {
-            to.mtu = mtu;
-        }
+        self.limit_path_mtu6(&mut to, remote, packet.meta.time);
         let over = ipv6::LEN + if limit.is_some() { encap_limit::LEN } else { 0 };
         let least = if six { ipv6::MIN_MTU } else { ipv4::MIN_MTU };
         let mtu = self.mtu6(&to).saturating_sub(over).max(least);
@@ -87,8 +83,17 @@ impl<S: Sink> Worker<'_, S> {
         self.local_out(Protocol::Ip6, packet, to);
     }
 
+    /// The route's MTU, where less was learned of the path.
+    pub(crate) fn limit_path_mtu6(&self, to: &mut Destination, remote: u128, now: u64) {
+        if let Some(mtu) = self.state.tunnels.path_mtus.get(remote, now)
+            && (mtu as usize) < self.mtu6(to)
+        {
+            to.mtu = mtu;
+        }
+    }
+
     /// Whether packets may go between two addresses: the first is this host's, the second is not (`ip6_tnl_xmit_ctl()`).
-    fn may_tunnel6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
+    pub(crate) fn may_tunnel6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
         let on = (tunnel.link != 0).then_some(tunnel.link);
         usable6(tunnel, local, remote)
             && self.net.own6(local, on)

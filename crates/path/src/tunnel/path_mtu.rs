@@ -16,12 +16,13 @@ pub(super) struct PathMtus {
 }
 
 impl PathMtus {
-    /// A path has this MTU, from `now` on for ten minutes.
-    pub(super) fn learn(&mut self, destination: u128, mtu: u32, now: u64) {
+    /// A path has this MTU, from `now` on for ten minutes. Gives whether that was not known.
+    pub(super) fn learn(&mut self, destination: u128, mtu: u32, now: u64) -> bool {
         if self.paths.len() >= PATHS && !self.paths.contains_key(&destination) {
             self.paths.clear();
         }
-        self.paths.insert(destination, (mtu, now.saturating_add(TIME)));
+        let before = self.paths.insert(destination, (mtu, now.saturating_add(TIME)));
+        before.is_none_or(|(known, until)| known != mtu || until <= now)
     }
 
     /// The MTU of a path where one was learned.
