@@ -8,6 +8,7 @@
 
 mod compile;
 mod egress;
+mod flow;
 mod forward;
 mod frames;
 mod hooks;
@@ -31,7 +32,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 7] = [
+pub const BENCHES: [Bench; 8] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
@@ -54,6 +55,11 @@ pub const BENCHES: [Bench; 7] = [
         variants: egress::variants,
     },
     Bench { name: "forward", about: "forwarding: plain, stateful, with NAT", variants: forward::variants },
+    Bench {
+        name: "flow",
+        about: "established flows: rules, and flowtables at early ingress",
+        variants: flow::variants,
+    },
     Bench { name: "compile", about: "from a commit to effect, and compiling", variants: compile::variants },
 ];
 

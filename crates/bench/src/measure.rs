@@ -12,12 +12,19 @@ pub struct Variant {
     pub operations: u64,
     /// Does that many operations.
     pub run: Box<dyn FnMut()>,
+    /// What it measures in place of time: bytes per flow.
+    pub memory: Option<fn() -> f64>,
 }
 
 impl Variant {
     /// A variant without comparison.
     pub fn new(name: impl Into<String>, operations: u64, run: impl FnMut() + 'static) -> Self {
-        Variant { name: name.into(), against: None, operations, run: Box::new(run) }
+        Variant { name: name.into(), against: None, operations, run: Box::new(run), memory: None }
+    }
+
+    /// A variant that measures memory, once.
+    pub fn memory(name: impl Into<String>, bytes: fn() -> f64) -> Self {
+        Variant { memory: Some(bytes), ..Variant::new(name, 0, || {}) }
     }
 
     /// Compared with the rate of another variant of the same benchmark.
@@ -53,6 +60,8 @@ pub struct Figure {
     pub least_ns: f64,
     /// Name of what it is compared with, and the median of its rate divided by that one's.
     pub ratio: Option<(&'static str, f64)>,
+    /// Bytes per flow, of a variant that measures memory; its times mean nothing then.
+    pub bytes: Option<f64>,
 }
 
 impl Figure {
@@ -63,7 +72,19 @@ impl Figure {
 }
 
 /// Measures variants by turns.
-pub fn by_turns(mut variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
+pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
+    let (memory, mut variants): (Vec<_>, Vec<_>) = variants.into_iter().partition(|v| v.memory.is_some());
+    // First, while nothing has been freed that would be used again.
+    let memory: Vec<_> = memory
+        .into_iter()
+        .map(|variant| Figure {
+            variant: variant.name,
+            ns: f64::NAN,
+            least_ns: f64::NAN,
+            ratio: None,
+            bytes: variant.memory.map(|measure| measure()),
+        })
+        .collect();
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); variants.len()];
     let calls: Vec<u64> = variants.iter_mut().map(|v| calls(v, effort.slice)).collect();
     for round in 0..effort.rounds {
@@ -75,7 +96,7 @@ pub fn by_turns(mut variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
         }
     }
     let of = |name: &str| variants.iter().position(|v| v.name == name);
-    variants
+    let figures = variants
         .iter()
         .zip(&rounds)
         .map(|(variant, times)| {
@@ -88,9 +109,11 @@ pub fn by_turns(mut variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
                 ns: median(times.clone()),
                 least_ns: times.iter().copied().fold(f64::INFINITY, f64::min),
                 ratio,
+                bytes: None,
             }
         })
-        .collect()
+        .collect::<Vec<_>>();
+    figures.into_iter().chain(memory).collect()
 }
 
 /// How many calls take at least `slice`.

@@ -11,7 +11,8 @@ const ROW: u32 = 24;
 /// A chart of the rates of a benchmark: one bar per variant, its rate and ratio beside it.
 pub fn svg(bench: &str, figures: &[Figure]) -> String {
     let (width, height) = (LABELS + BARS + 160, (figures.len() as u32 + 2) * ROW);
-    let most = figures.iter().map(Figure::mops).fold(f64::MIN_POSITIVE, f64::max);
+    let figures: Vec<_> = figures.iter().filter(|f| f.bytes.is_none()).collect();
+    let most = figures.iter().copied().map(Figure::mops).fold(f64::MIN_POSITIVE, f64::max);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"13\">\n\
@@ -46,7 +47,13 @@ mod tests {
 
     #[test]
     fn the_fastest_variant_has_the_longest_bar() {
-        let figure = |variant: &str, ns| Figure { variant: variant.into(), ns, least_ns: ns, ratio: None };
+        let figure = |variant: &str, ns| Figure {
+            variant: variant.into(),
+            ns,
+            least_ns: ns,
+            ratio: None,
+            bytes: None,
+        };
         let svg = svg("rules", &[figure("linear-10", 10.0), figure("linear-100", 20.0)]);
         assert!(svg.contains("width=\"480.0\"") && svg.contains("width=\"240.0\""), "{svg}");
     }

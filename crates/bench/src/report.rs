@@ -11,6 +11,10 @@ pub fn table(bench: &str, figures: &[Figure]) -> String {
         format!("{:width$} {:>9} {:>12} {:>12}  ratio\n", "bench/variant", "Mpps", "ns/packet", "least ns");
     for f in figures {
         let name = format!("{bench}/{}", f.variant);
+        if let Some(bytes) = f.bytes {
+            let _ = writeln!(out, "{name:width$} {bytes:.1} bytes per flow");
+            continue;
+        }
         let _ = write!(out, "{name:width$} {:9.2} {:12.2} {:12.2}", f.mops(), f.ns, f.least_ns);
         if let Some((against, ratio)) = f.ratio {
             let _ = write!(out, "  {ratio:.3} of {against}");
@@ -24,6 +28,15 @@ pub fn table(bench: &str, figures: &[Figure]) -> String {
 pub fn json_lines(bench: &str, figures: &[Figure]) -> String {
     let mut out = String::new();
     for f in figures {
+        if let Some(bytes) = f.bytes {
+            let _ = writeln!(
+                out,
+                "{{\"bench\": \"{bench}\", \"variant\": \"{}\", \"mpps\": null, \"ns_per_packet\": null, \
+                 \"bytes_per_flow\": {bytes:.1}, \"against\": null, \"ratio\": null}}",
+                f.variant
+            );
+            continue;
+        }
         let (against, ratio) = match f.ratio {
             Some((against, ratio)) => (format!("\"{against}\""), format!("{ratio:.4}")),
             None => ("null".into(), "null".into()),
@@ -47,8 +60,13 @@ mod tests {
 
     #[test]
     fn both_forms_name_bench_variant_and_ratio() {
-        let figure =
-            Figure { variant: "set384".into(), ns: 10.0, least_ns: 9.0, ratio: Some(("one-hot", 0.97)) };
+        let figure = Figure {
+            variant: "set384".into(),
+            ns: 10.0,
+            least_ns: 9.0,
+            ratio: Some(("one-hot", 0.97)),
+            bytes: None,
+        };
         let table = table("ingress", std::slice::from_ref(&figure));
         assert!(
             table.contains("ingress/set384")

@@ -61,6 +61,7 @@ pub(crate) struct Router {
     sink: Count,
     device: u32,
     time: u64,
+    burst: usize,
 }
 
 /// A ruleset from its text.
@@ -90,14 +91,30 @@ impl Router {
 
     /// A router with a ruleset, which is compiled where this machine can.
     pub(crate) fn of(ruleset: &Ruleset) -> Self {
-        let net = Network::from_batch("net.ip", NET).expect("a network");
+        Self::between(NET, Settings::default(), ruleset)
+    }
+
+    /// The same in another network, with settings.
+    pub(crate) fn between(net: &str, settings: Settings, ruleset: &Ruleset) -> Self {
+        let net = Network::from_batch("net.ip", net).expect("a network");
         let device = net.link_by_name("lan").expect("a device").index;
-        let mut path = Dataplane::new(Arc::new(net), Settings::default());
+        let mut path = Dataplane::new(Arc::new(net), settings);
         let linked = Linked::new(&ruleset.generation()).expect("rules that run");
         linked.image.build_lookups();
         path.set_engine(Engine::JitAtOnce);
         path.set_rules(Arc::new(linked));
-        Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000 }
+        Router { path, sink: Count::default(), device, time: 1_700_000_000_000_000_000, burst: BURST }
+    }
+
+    /// With so many frames given to it at once.
+    pub(crate) fn in_bursts(mut self, burst: usize) -> Self {
+        self.burst = burst;
+        self
+    }
+
+    /// Packets that flowtables have forwarded so far.
+    pub(crate) fn fast(&self) -> u64 {
+        self.path.counters().fast
     }
 
     /// With traffic control.
@@ -117,7 +134,7 @@ impl Router {
 
     /// Sends all frames once.
     pub(crate) fn send(&mut self, frames: &Frames) {
-        for burst in frames.bursts(BURST) {
+        for burst in frames.bursts(self.burst) {
             self.time += STEP;
             let (device, time) = (self.device, self.time);
             self.path.receive(burst.map(|bytes| Frame { device, bytes, time }), &mut self.sink);

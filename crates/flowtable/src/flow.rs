@@ -44,6 +44,8 @@ pub mod state {
     pub const CLOSING: u8 = 1 << 1;
     /// A device runs it too (`NF_FLOW_HW_ESTABLISHED`).
     pub const HARDWARE: u8 = 1 << 2;
+    /// A device was asked something about it, and has not answered.
+    pub const PENDING: u8 = 1 << 4;
     /// Addresses or ports change.
     pub const TRANSLATED: u8 = 1 << 3;
     /// In use.

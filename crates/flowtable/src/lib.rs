@@ -12,6 +12,7 @@
 //! - [`way`]: how packets leave, which is common to many flows too;
 //! - [`flow`]: a flow, a cache line for each direction; [`rewrite`]: what it does to headers;
 //! - [`table`]: the table, made for bursts: hashes first, then buckets, then flows;
+//! - [`offload`]: devices that forward flows themselves, and the worker that tells them.
 //!
 //! This crate knows neither rules nor devices: a device is a number. The clock is an argument, in nanoseconds that do not go
 //! back. Addresses, ports and header fields are kept as they are on the wire.
@@ -41,6 +42,7 @@ pub mod arrival;
 pub mod encap;
 pub mod flow;
 pub mod key;
+pub mod offload;
 pub mod rewrite;
 pub mod table;
 pub mod tunnel;
@@ -54,5 +56,6 @@ pub use arrival::{Arrival, ArrivalId, Encap, Tunnel};
 pub use flow::{At, Direction, Half, Life, state};
 pub use key::Key;
 
+pub use offload::{FlowOffload, Offloader};
 pub use table::{AddError, Flowtable, Limits, NewFlow, NewHalf};
 pub use way::{Transmit, Way, WayId};

@@ -209,6 +209,11 @@ impl Flowtable {
         self.halves.get(flow as usize).is_some_and(|h| h[0].has(state::LIVE))
     }
 
+    /// The original direction of a flow, if there is one with this number.
+    pub fn live(&self, flow: u32) -> Option<&Half> {
+        self.halves.get(flow as usize).map(|h| &h[0]).filter(|h| h.has(state::LIVE))
+    }
+
     /// Its beginning.
     pub fn life(&self, flow: u32) -> &Life {
         &self.lives[flow as usize]

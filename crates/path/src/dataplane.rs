@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
+use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::{Gso, Packet};
@@ -11,7 +12,7 @@ use penstock_ruleset::link::Linked;
 
 use crate::burst::{Packets, gather};
 use crate::code::{Codes, Engine};
-use crate::flow::{FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
+use crate::flow::{CannotOffload, FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
@@ -196,6 +197,20 @@ impl Dataplane {
     /// The connections that are tracked.
     pub fn conntrack(&self) -> &Conntrack {
         &self.state.conntrack
+    }
+
+    /// Gives a device the flows of flowtables with `flags offload`. It sees the frames of `devices`.
+    pub fn set_flow_offload(&mut self, offloader: Offloader, devices: Vec<u32>) {
+        self.state.flows.set_hardware(offloader, devices);
+    }
+
+    /// Whether all devices of flowtables with `flags offload` can forward flows, which a generation has to be asked before it
+    /// is set: the kernel refuses it else.
+    ///
+    /// # Errors
+    /// One cannot.
+    pub fn can_offload(&self, linked: &Linked) -> Result<(), CannotOffload> {
+        self.state.flows.can_offload(&self.net, linked)
     }
 
     /// Flows in flowtables.

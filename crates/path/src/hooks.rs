@@ -143,7 +143,7 @@ fn slot(protocol: Protocol, hook: Hook) -> Option<usize> {
 }
 
 /// Whether a device name fits what a chain names: the same, or the beginning of it where that ends with `*`.
-fn names(pattern: &str, device: &str) -> bool {
+pub(crate) fn names(pattern: &str, device: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => device.starts_with(start),
         None => pattern == device,

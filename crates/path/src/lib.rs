@@ -104,8 +104,9 @@ mod xfrm;
 
 pub use code::Engine;
 pub use dataplane::Dataplane;
-pub use flow::{FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
+pub use flow::{CannotOffload, FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
 pub use penstock_conntrack::SysctlError;
+pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions};
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};

@@ -12,6 +12,7 @@ use penstock_path::{Dataplane, Frame};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_wire::build::*;
+use penstock_wire::tcp::flag;
 use router::*;
 
 /// Where a flowtable is, if anywhere.
@@ -163,5 +164,315 @@ fn the_second_packet_of_udp_is_offloaded_and_leaves_as_before() {
         assert_eq!(lines.len(), 2, "{lines:?}");
         let counts = path.flow_counts();
         assert_eq!((counts.added, counts.expired), (2, 1));
+    }
+}
+
+/// A story over TCP from behind the router to a server: who sends what, in order.
+fn tcp_story(start: u64, port: u16, exchanges: u64, end: &str) -> Vec<Step> {
+    let there = |flags: u8, seq: u32, ack: u32, data: &[u8]| {
+        let tcp = Tcp::new(port, 80).seq(seq);
+        // To give an acknowledgement sets its flag.
+        let tcp = if ack == 0 { tcp } else { tcp.ack(ack) }.flags(flags);
+        (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / tcp / payload(data)).build()
+    };
+    let back = |flags: u8, seq: u32, ack: u32, data: &[u8]| {
+        let tcp = Tcp::new(80, port).seq(seq).ack(ack).flags(flags);
+        (from_wan() / Ipv4::new("198.18.0.7", "198.18.0.1") / tcp / payload(data)).build()
+    };
+    use flag::{ACK, FIN, PSH, RST, SYN};
+    let mut at = start;
+    let mut next = || {
+        at += 30;
+        at
+    };
+    let mut steps = vec![
+        lan(next(), there(SYN, 100, 0, b"")),
+        wan(next(), back(SYN | ACK, 900, 101, b"")),
+        lan(next(), there(ACK, 101, 901, b"")),
+    ];
+    let (mut mine, mut theirs) = (101, 901);
+    for _ in 0..exchanges {
+        steps.push(lan(next(), there(ACK | PSH, mine, theirs, b"0123456789")));
+        mine += 10;
+        steps.push(wan(next(), back(ACK | PSH, theirs, mine, b"01234")));
+        theirs += 5;
+    }
+    match end {
+        "fin" => {
+            steps.push(lan(next(), there(FIN | ACK, mine, theirs, b"")));
+            steps.push(wan(next(), back(FIN | ACK, theirs, mine + 1, b"")));
+            steps.push(lan(next(), there(ACK, mine + 1, theirs + 1, b"")));
+        }
+        "rst" => steps.push(wan(next(), back(RST | ACK, theirs, mine, b""))),
+        _ => {}
+    }
+    steps
+}
+
+fn tcp_state(path: &Dataplane) -> String {
+    let mut lines = path.conntrack().iter().map(|c| c.line(Default::default()).to_string());
+    lines.next().unwrap_or_default()
+}
+
+#[test]
+fn tcp_closes_in_the_fast_path_and_a_syn_opens_it_again() {
+    for at in [At::Ingress, At::EarlyIngress] {
+        for end in ["fin", "rst"] {
+            let mut steps = tcp_story(0, 1000, 3, end);
+            let mut path = with_rules(&rules(at, ""));
+            run(&mut path, &steps);
+            assert!(path.flows().all(|f| f.closing), "{at:?} {end}");
+            assert_eq!(path.flows().count(), 1, "{at:?} {end}");
+            // Conntrack has seen nothing of it: it is established there.
+            assert!(tcp_state(&path).contains("ESTABLISHED"), "{}", tcp_state(&path));
+            // The same ports again: the SYN ends the flow, and opens the connection again.
+            let again = tcp_story(5_000, 1000, 2, "");
+            run(&mut path, &again[..1]);
+            assert_eq!((path.flows().count(), path.flow_counts().torn_down), (0, 1), "{at:?} {end}");
+            assert!(tcp_state(&path).contains("SYN_SENT"), "{}", tcp_state(&path));
+            run(&mut path, &again[1..]);
+            assert_eq!(path.flows().filter(|f| !f.closing).count(), 1, "{at:?} {end}");
+            steps.extend(again);
+            let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+            let fast = run(&mut with_rules(&rules(at, "")), &steps);
+            assert_eq!(by_hosts(&fast), by_hosts(&plain), "{at:?} {end}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_offloaded_has_a_reason() {
+    let unreplied = udp(from_lan(), "198.18.1.7", "198.18.0.7", [9, 53], b"a");
+    let ping = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
+    let to_nobody = udp(from_lan(), "198.18.1.9", "198.18.0.7", [9, 53], b"a");
+    let rule = |at: At| rules(at, "").replace("meta l4proto { tcp, udp } ", "");
+    let fin = tcp_story(0, 7, 0, "fin");
+    let syn = fin[..1].to_vec();
+    for (steps, reason) in [
+        (vec![lan(0, unreplied)], "first packet"),
+        (vec![lan(0, ping)], "protocol"),
+        (vec![lan(0, to_nobody.clone()), lan(200, to_nobody)], "no neighbour"),
+        (syn, "TCP not established"),
+        ([0, 1, 3].map(|n| fin[n].clone()).to_vec(), "TCP closing"),
+    ] {
+        let mut path = with_rules(&rule(At::Ingress));
+        run(&mut path, &steps);
+        assert_eq!(path.flows().count(), 0, "{reason}");
+        let refused: Vec<String> = path.refused_flows().map(|r| r.reason.to_string()).collect();
+        assert_eq!(refused, [reason]);
+        let counted: Vec<String> = path.flow_refusals().map(|(r, _)| r.to_string()).collect();
+        assert!(counted.iter().any(|r| r == reason), "{counted:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_cannot_offload_breaks() {
+    let text = rules(At::Ingress, "").replace("flow add @f", "flow add @f counter");
+    let mut path = router(NET);
+    let ruleset = set_rules(&mut path, &text);
+    run(&mut path, &udp_flow(0, 1000, 1)[..1]);
+    assert_eq!(counters(&ruleset), [(0, 0)]);
+    run(&mut path, &udp_flow(200, 1000, 1)[..1]);
+    assert_eq!(counters(&ruleset), [(1, 36)]);
+    // What the flowtable takes no rule sees.
+    run(&mut path, &udp_flow(400, 1000, 5));
+    assert_eq!(counters(&ruleset), [(1, 36)]);
+}
+
+/// What changes about the ruleset or the connections ends flows, and packets go on.
+#[test]
+fn no_flow_outlives_its_table_or_its_connection() {
+    for at in [At::Ingress, At::EarlyIngress] {
+        let change: [(&str, fn(&mut Dataplane, At)); 3] = [
+            ("flush", |path, _| _ = path.conntrack_mut().kill_if(|_| true)),
+            ("delete", |path, _| _ = set_rules(path, &rules(At::Nowhere, ""))),
+            ("replace", |path, at| {
+                let text = rules(at, "");
+                set_rules(path, &format!("add table inet x; {text}").replace("inet t", "inet u"));
+            }),
+        ];
+        for (what, change) in change {
+            let mut path = with_rules(&rules(at, ""));
+            run(&mut path, &udp_flow(0, 1000, 8));
+            assert_eq!(path.flows().count(), 1);
+            change(&mut path, at);
+            assert_eq!(path.flows().count(), 0, "{at:?} {what}");
+            let offloaded = path
+                .conntrack()
+                .iter()
+                .filter(|c| c.line(Default::default()).to_string().contains("OFFLOAD"));
+            assert_eq!(offloaded.count(), 0, "{at:?} {what}");
+            let seen = run(&mut path, &udp_flow(1000, 1000, 4));
+            assert_eq!(seen.frames.len(), 8, "{at:?} {what} {:?}", seen.lines);
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_keeps_the_flowtable_keeps_its_flows() {
+    let mut path = router(NET);
+    let mut ruleset = set_rules(&mut path, &rules(At::Ingress, ""));
+    run(&mut path, &udp_flow(0, 1000, 3));
+    commit(
+        &mut ruleset,
+        "add rule inet t f counter; add flowtable inet t f { devices = { lan.7 }; counter; }",
+    );
+    path.set_rules(Arc::new(Linked::new(&ruleset.generation()).unwrap()));
+    run(&mut path, &udp_flow(1000, 1000, 3));
+    assert_eq!((path.flows().count(), path.flow_counts().packets), (1, 4 + 6));
+    // Rules that came later do not see its packets.
+    assert_eq!(counters(&ruleset), [(0, 0)]);
+}
+
+#[test]
+fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
+    let net = |text: &str| Arc::new(penstock_net::Network::from_batch("net.ip", text).unwrap());
+    let other_wan = NET.replace("lladdr 02:00:00:00:00:a7 dev wan", "lladdr 02:00:00:00:00:a9 dev wan");
+    let down = format!("{NET}link set lan down\n");
+    for at in [At::Ingress, At::EarlyIngress] {
+        for (what, text, stays, sent) in [
+            ("nothing", NET.to_string(), 1, 8),
+            ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1, 8),
+            ("neighbour", other_wan.clone(), 1, 8),
+            // The host that asks is told.
+            ("down", down.clone(), 0, 4),
+        ] {
+            let mut path = with_rules(&rules(at, ""));
+            run(&mut path, &udp_flow(0, 1000, 8));
+            path.set_network(net(&text), START + 500_000, &mut Seen::default());
+            let seen = run(&mut path, &udp_flow(600, 1000, 4));
+            assert_eq!(seen.frames.len(), sent, "{at:?} {what} {:?}", seen.lines);
+            assert_eq!(path.flows().count(), stays, "{at:?} {what}");
+            let torn_down = u64::from(what == "neighbour" || what == "down");
+            assert_eq!(path.flow_counts().torn_down, torn_down, "{at:?} {what}");
+            if what == "neighbour" {
+                assert!(seen.lines[0].contains("to a9"), "{:?}", seen.lines);
+            }
+        }
+    }
+}
+
+mod hardware {
+    use std::sync::Mutex;
+
+    use penstock_flowtable::offload::{TestDevice, Worker};
+    use penstock_path::Offloader;
+
+    use super::*;
+
+    type Device = Arc<Mutex<TestDevice>>;
+
+    /// A router whose device forwards flows when it gets around to it.
+    fn offloading(device: TestDevice, queue: usize) -> (Dataplane, Device, Worker) {
+        let device = Arc::new(Mutex::new(device));
+        let (offloader, worker) = Offloader::pair(Box::new(device.clone()), queue);
+        let mut path = router(NET);
+        let devices = ["wan", "lan"].map(|d| path.network().link_by_name(d).unwrap().index);
+        path.set_flow_offload(offloader, devices.to_vec());
+        let (flowtable, add) = At::Ingress.texts("flags offload; counter;");
+        let mut ruleset = Ruleset::default();
+        commit(
+            &mut ruleset,
+            &format!(
+                "table ip t {{ {flowtable}\n chain f {{ type filter hook forward priority 0; {add}; ct bytes 0-1; }}; }}"
+            ),
+        );
+        let linked = Linked::new(&ruleset.generation()).unwrap();
+        path.can_offload(&linked).unwrap();
+        path.set_rules(Arc::new(linked));
+        (path, device, worker)
+    }
+
+    fn back_and_forth(start: u64, port: u16, packets: u64) -> Vec<Step> {
+        let there = udp(from_lan(), "198.18.1.7", "198.18.0.7", [port, 53], b"question");
+        let back = udp(from_wan(), "198.18.0.7", "198.18.1.7", [53, port], b"answer");
+        (0..packets)
+            .flat_map(|n| [lan(start + 20 * n, there.clone()), wan(start + 20 * n + 7, back.clone())])
+            .collect()
+    }
+
+    fn pass(path: &mut Dataplane, micros: u64) {
+        path.advance(START + micros * 1000, &mut Seen::default());
+    }
+
+    #[test]
+    fn a_flow_runs_in_software_until_the_device_has_it() {
+        let (mut path, device, mut worker) = offloading(TestDevice::default(), 8);
+        assert_eq!(run(&mut path, &back_and_forth(0, 1000, 4)).frames.len(), 8);
+        assert!(path.flows().all(|f| !f.hardware));
+        worker.step_all();
+        pass(&mut path, 2_000);
+        assert!(path.flows().all(|f| f.hardware) && path.flows().count() == 1);
+        assert!(tcp_state(&path).contains("[HW_OFFLOAD]"), "{}", tcp_state(&path));
+        // The device counts, and keeps the flow alive as long as it has packets.
+        for second in 0..60u64 {
+            let mut device = device.lock().unwrap();
+            let (_, counts) = device.flows.values_mut().next().unwrap();
+            if second < 20 {
+                counts.packets[0] = (100, 3600);
+                counts.used = START + second * SECOND;
+            } else {
+                *counts = Default::default();
+            }
+            drop(device);
+            pass(&mut path, second * 1_000_000);
+            worker.step_all();
+            if second < 20 {
+                assert_eq!(path.flows().count(), 1, "{second}");
+            }
+            if path.flows().count() == 0 {
+                assert!(second > 45, "{second}");
+                break;
+            }
+        }
+        pass(&mut path, 61_000_000);
+        worker.step_all();
+        pass(&mut path, 62_000_000);
+        assert_eq!((path.flows().count(), device.lock().unwrap().flows.len()), (0, 0));
+        assert!(path.flow_counts().expired == 1, "{:?}", path.flow_counts());
+    }
+
+    #[test]
+    fn refusals_full_queues_and_forgotten_flows_lose_nothing() {
+        for (device, queue) in [
+            (TestDevice { refuse_every: 2, ..TestDevice::default() }, 64),
+            (TestDevice { room: 3, ..TestDevice::default() }, 64),
+            (TestDevice { forget_every: 2, ..TestDevice::default() }, 64),
+            (TestDevice::default(), 2),
+        ] {
+            let (mut path, device, mut worker) = offloading(device, queue);
+            let mut sent = 0;
+            for round in 0..8u64 {
+                for port in 1..=10 {
+                    let steps = back_and_forth(round * 1_500_000 + u64::from(port) * 100, port, 2);
+                    sent += run(&mut path, &steps).frames.len();
+                }
+                worker.step_all();
+                pass(&mut path, round * 1_500_000 + 10_000);
+            }
+            assert_eq!(sent, 8 * 10 * 4);
+            assert_eq!(path.flows().count(), 10);
+            let in_hardware = path.flows().filter(|f| f.hardware).count();
+            assert!(in_hardware > 0, "{:?}", path.flow_counts());
+            // All connections end: the device gives up its flows.
+            path.conntrack_mut().kill_if(|_| true);
+            for n in 0..20 {
+                pass(&mut path, 20_000_000 + n * 1_100_000);
+                worker.step_all();
+            }
+            assert_eq!((path.flows().count(), device.lock().unwrap().flows.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_device_that_cannot_forward_flows_is_told() {
+        let path = router(NET);
+        let mut ruleset = Ruleset::default();
+        commit(
+            &mut ruleset,
+            "table ip t { flowtable f { hook ingress priority 0; devices = { wan }; flags offload; }; }",
+        );
+        let error = path.can_offload(&Linked::new(&ruleset.generation()).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "flowtable f of table t: Operation not supported by device wan");
     }
 }

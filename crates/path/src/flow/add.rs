@@ -158,6 +158,7 @@ impl<S: Sink> Worker<'_, S> {
         })?;
         let token = token::of_flow(table.uid, flow);
         table.added(flow);
+        state.flows.offer(flowtable, flow);
         state.conntrack.set_offloaded(number, token);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What is in flowtables, and why what is not there is not.
 
-use penstock_conntrack::{Connection, Conntrack};
+use penstock_conntrack::{Connection, Conntrack, status};
 use penstock_flowtable::{Arrival, At, Direction, Way, state};
 use penstock_ruleset::Family;
 
@@ -56,11 +56,16 @@ impl Flows {
                 let life = table.flows.life(flow);
                 let at = Direction::BOTH.map(|direction| At { flow, direction });
                 let halves = at.map(|at| table.flows.half(at));
+                let connection = conntrack.connection_ref(token::connection(life.connection))?;
+                // One that has ended takes its flow with it before the next packet.
+                if connection.status() & status::DYING != 0 {
+                    return None;
+                }
                 Some(ListedFlow {
                     family: table.identity.family,
                     table: &table.identity.table,
                     flowtable: &table.identity.name,
-                    connection: conntrack.connection_ref(token::connection(life.connection))?,
+                    connection,
                     added: life.added,
                     used: table.flows.used(flow),
                     closing: halves[0].has(state::CLOSING),

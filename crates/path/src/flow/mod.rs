@@ -11,6 +11,7 @@ mod add;
 mod around;
 mod discover;
 mod early;
+mod hardware;
 mod ingress;
 mod list;
 mod reason;
@@ -23,19 +24,27 @@ use penstock_conntrack::Conntrack;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
+pub use hardware::CannotOffload;
 pub use list::{ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use table::FlowCounts;
 
 use crate::settings::FlowSettings;
 use early::Scratch;
+use hardware::Hardware;
 use table::{Identity, Table};
+
+/// How often answers of a device are looked for.
+const ANSWERS: u64 = crate::settings::SECOND / 1000;
 
 /// All flowtables of a generation with their flows.
 #[derive(Debug)]
 pub(crate) struct Flows {
     /// By [`FlowtableIndex`].
     tables: Vec<Table>,
+    /// Those of before with flows that a device still has.
+    leaving: Vec<Table>,
+    hardware: Option<Hardware>,
     settings: FlowSettings,
     next_uid: u32,
     seed: u64,
@@ -55,6 +64,8 @@ impl Flows {
     pub(crate) fn new(settings: FlowSettings, seed: u64) -> Self {
         Flows {
             tables: Vec::new(),
+            leaving: Vec::new(),
+            hardware: None,
             settings,
             next_uid: 1,
             seed,
@@ -86,11 +97,16 @@ impl Flows {
             };
             self.tables.push(table);
         }
-        for table in &mut old {
+        for mut table in old {
             table.clear(conntrack);
-            self.gone = self.gone.plus(&table.counts);
+            if table.flows.is_empty() {
+                self.gone = self.gone.plus(&table.counts);
+            } else {
+                self.leaving.push(table);
+            }
         }
-        self.next_sweep = if self.tables.is_empty() { u64::MAX } else { 0 };
+        let none = self.tables.is_empty() && self.leaving.is_empty();
+        self.next_sweep = if none { u64::MAX } else { 0 };
         self.changed();
     }
 
@@ -129,7 +145,7 @@ impl Flows {
     fn drop_each_ended(&mut self, conntrack: &mut Conntrack) {
         while let Some(token) = conntrack.next_ended() {
             let (uid, flow) = token::flow(token);
-            if let Some(table) = self.tables.iter_mut().find(|t| t.uid == uid) {
+            if let Some(table) = self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid) {
                 table.ended(flow);
             }
         }
@@ -153,8 +169,14 @@ impl Flows {
     fn sweep(&mut self, conntrack: &mut Conntrack, now: u64) {
         conntrack.advance(now);
         self.drop_ended(conntrack);
-        let next = self.tables.iter_mut().map(|table| table.sweep(conntrack, now)).min();
-        self.next_sweep = next.unwrap_or(u64::MAX);
+        self.take_answers(conntrack);
+        let mut next = u64::MAX;
+        for table in self.tables.iter_mut().chain(&mut self.leaving) {
+            next = next.min(table.sweep(conntrack, self.hardware.as_mut(), now));
+        }
+        // What a device answers is not left lying.
+        let waits = self.hardware.as_ref().is_some_and(|h| h.offloader.pending() > 0);
+        self.next_sweep = if waits { next.min(now.saturating_add(ANSWERS)) } else { next };
     }
 
     fn count_refusal(&mut self, reason: NotOffloaded) {

@@ -10,12 +10,13 @@ use penstock_ruleset::Family;
 use penstock_ruleset::link::LinkedFlowtable;
 use penstock_wire::protocol;
 
+use super::hardware::Hardware;
 use super::token;
 use super::ways::Resolved;
 use crate::settings::FlowSettings;
 
 /// `NFT_FLOWTABLE_HW_OFFLOAD`, `NFT_FLOWTABLE_COUNTER`.
-const OFFLOAD: u32 = 1;
+pub(super) const OFFLOAD: u32 = 1;
 const COUNTER: u32 = 2;
 
 /// What tells flowtables apart from one generation to the next.
@@ -66,6 +67,10 @@ pub struct FlowCounts {
     pub chained: u64,
     /// Packets of flows that went the normal way.
     pub fell_back: u64,
+    /// How often a device took a flow.
+    pub taken: u64,
+    /// How often a device refused a flow.
+    pub not_taken: u64,
 }
 
 impl FlowCounts {
@@ -78,6 +83,8 @@ impl FlowCounts {
             packets: self.packets + other.packets,
             chained: self.chained + other.chained,
             fell_back: self.fell_back + other.fell_back,
+            taken: self.taken + other.taken,
+            not_taken: self.not_taken + other.not_taken,
         }
     }
 }
@@ -233,7 +240,8 @@ impl Table {
 
     /// Gives a flow back to connection tracking (`flow_offload_teardown()`, `flow_offload_fixup_ct()`).
     pub(super) fn tear_down(&mut self, conntrack: &mut Conntrack, flow: u32, cause: Cause) {
-        if !self.flows.is_live(flow) {
+        let half = self.flows.live(flow);
+        if half.is_none_or(|half| half.has(state::TEARDOWN)) {
             return;
         }
         let connection = token::connection(self.flows.life(flow).connection);
@@ -258,11 +266,23 @@ impl Table {
 
     /// A flow whose connection ended.
     pub(super) fn ended(&mut self, flow: u32) {
-        self.counts.ended += 1;
-        self.remove(flow);
+        if self.flows.is_live(flow) {
+            self.counts.ended += 1;
+            self.remove(flow);
+        }
     }
 
+    /// Takes a flow out; if a device has it, packets do not find it any more, and it goes when the device has given it up.
     fn remove(&mut self, flow: u32) {
+        let half = self.flows.half(At { flow, direction: Direction::Original });
+        if half.state & (state::HARDWARE | state::PENDING) != 0 {
+            self.flows.set_state(flow, state::TEARDOWN);
+        } else {
+            self.forget(flow);
+        }
+    }
+
+    pub(super) fn forget(&mut self, flow: u32) {
         let arrivals = Direction::BOTH
             .map(|direction| *self.flows.arrival_at(self.flows.half(At { flow, direction }).arrival()));
         self.flows.remove(flow);
@@ -283,7 +303,12 @@ impl Table {
 
     /// Looks at a share of the flows, so that all are looked at about once in a second (`nf_flow_offload_gc_step()`): those
     /// that have lived out end, and connections of the others live on. Gives when to come again.
-    pub(super) fn sweep(&mut self, conntrack: &mut Conntrack, now: u64) -> u64 {
+    pub(super) fn sweep(
+        &mut self,
+        conntrack: &mut Conntrack,
+        mut hardware: Option<&mut Hardware>,
+        now: u64,
+    ) -> u64 {
         if now < self.next_sweep {
             return self.next_sweep;
         }
@@ -299,10 +324,16 @@ impl Table {
             if !self.flows.is_live(flow) {
                 continue;
             }
-            let l4 = self.flows.half(At { flow, direction: Direction::Original }).protocol();
-            if self.is_over(l4, self.flows.used(flow), now) {
+            let half = self.flows.half(At { flow, direction: Direction::Original });
+            if self.is_over(half.protocol(), self.flows.used(flow), now) {
                 self.tear_down(conntrack, flow, Cause::Expired);
-                continue;
+            }
+            if self.hardware
+                && let Some(hardware) = &mut hardware
+            {
+                // A refusal may have been for want of room.
+                self.offer_anew(hardware, flow, now);
+                self.tend(hardware, flow, now);
             }
             if let Some(n) = conntrack.resolve_ref(token::connection(self.flows.life(flow).connection)) {
                 conntrack.extend_offloaded(n);

@@ -1,0 +1,148 @@
+//! Flows that are established: through connection tracking and a rule, and by flowtables at early ingress.
+
+use std::rc::Rc;
+
+use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Way};
+use penstock_path::Settings;
+
+use crate::Variant;
+use crate::frames::{Frames, flow};
+use crate::router::{Fate, Router, ruleset};
+
+/// As in other benchmarks, with the clients behind a router.
+const NET: &str = "\
+link add wan address 02:00:00:00:00:01 type veth
+link add lan address 02:00:00:00:00:02 type veth
+link set wan up
+link set lan up
+addr add 198.19.0.1/16 dev wan
+addr add 198.18.0.1/24 dev lan
+neigh add 198.19.0.7 lladdr 02:00:00:00:00:b7 dev wan
+neigh add 198.18.0.7 lladdr 02:00:00:00:00:a7 dev lan
+route add 198.18.0.0/16 via 198.18.0.7
+";
+
+const CLASSIC: &str = "table ip t {
+    chain f {
+        type filter hook forward priority 0; policy drop
+        ct state new,established accept
+    }
+}";
+
+const FAST: &str = "table ip t {
+    flowtable f {
+        hook early_ingress priority 0
+        devices = { lan, wan }
+    }
+    chain f {
+        type filter hook forward priority 0; policy drop
+        flow add @f
+        ct state new,established accept
+    }
+}";
+
+const SOURCE_NAT: &str = "table ip t {
+    chain n {
+        type nat hook postrouting priority srcnat
+        oifname wan snat to 198.19.0.1-198.19.0.99
+    }
+}";
+
+/// Packets of one flow in a row.
+const CHAIN: usize = 16;
+
+fn router(rules: &str, flows: u32, chains: bool) -> Router {
+    let mut settings = Settings::default();
+    settings.conntrack.max = flows.max(65_536);
+    settings.flow.chains = chains;
+    Router::between(NET, settings, &ruleset(rules))
+}
+
+/// A router whose flowtable has all the flows of the frames.
+fn offloaded(
+    rules: &str,
+    flows: u32,
+    chains: bool,
+    burst: usize,
+    frames: &Rc<Frames>,
+) -> impl FnMut() + use<> {
+    let mut router = router(rules, flows, chains).in_bursts(burst);
+    // The second packet of a flow is the first that can be offloaded.
+    (0..2).for_each(|_| router.check(frames, Fate::Sent));
+    let before = router.fast();
+    router.check(frames, Fate::Sent);
+    assert_eq!(router.fast() - before, frames.len() as u64, "all by the flowtable");
+    router.sending(frames, Fate::Sent)
+}
+
+/// A packet of each flow, in an order that has nothing to do with that in which they began.
+fn shuffled(flows: u32) -> Rc<Frames> {
+    const STRIDE: u64 = 7_919_777;
+    let number = |n: u32| (u64::from(n) * STRIDE % u64::from(flows)) as u32;
+    Rc::new(Frames::hot((0..flows).map(|n| flow(number(n), 9))))
+}
+
+pub(crate) fn variants() -> Vec<Variant> {
+    let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
+    let many = shuffled(10_000);
+    let most = shuffled(1_000_000);
+    let rows = (0..10_000).map(|n| flow(n / CHAIN as u32, 9));
+    let rows = Rc::new(Frames::hot(rows));
+    let translated = format!("{FAST}\n{SOURCE_NAT}");
+    let variant =
+        |name: &str, frames: &Rc<Frames>, run: Box<dyn FnMut()>| Variant::new(name, frames.len() as u64, run);
+    let fast = |name: &str, rules: &str, flows: u32, frames: &Rc<Frames>| {
+        variant(name, frames, Box::new(offloaded(rules, flows, true, 64, frames)))
+    };
+    let in_rows = |name: &str, chains: bool| {
+        variant(name, &rows, Box::new(offloaded(FAST, 10_000, chains, CHAIN, &rows)))
+    };
+    vec![
+        variant(
+            "interpreter-1",
+            &one,
+            Box::new(router(CLASSIC, 1, true).interpreted().sending(&one, Fate::Sent)),
+        )
+        .against("classic-1"),
+        variant("classic-1", &one, Box::new(router(CLASSIC, 1, true).sending(&one, Fate::Sent))),
+        fast("fast-1", FAST, 1, &one).against("classic-1"),
+        fast("fast-10k", FAST, 10_000, &many),
+        fast("fast-1m", FAST, 1_000_000, &most),
+        fast("fast-snat-10k", &translated, 10_000, &many).against("fast-10k"),
+        in_rows("unchained-16", false),
+        in_rows("chained-16", true).against("unchained-16"),
+        Variant::memory("memory-2m", memory),
+    ]
+}
+
+/// Bytes of memory that a flow takes, both directions and its place in the table, among two million over IPv4.
+fn memory() -> f64 {
+    const FLOWS: u32 = 2_000_000;
+    let before = resident();
+    let mut table = Flowtable::new(Limits { flows: FLOWS }, 1);
+    let way = |device| Way::neighbour(device, [2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1], 1500);
+    for n in 0..FLOWS {
+        let [a, b, c, d] = n.to_be_bytes();
+        let client = [10 + a, b, c, d];
+        let there = Key::v4(client, [203, 0, 113, 9], [1000, 53], 17);
+        let back = Key::v4([203, 0, 113, 9], client, [53, 1000], 17);
+        let halves = [
+            NewHalf { key: there, arrival: Arrival::on(2), way: way(3) },
+            NewHalf { key: back, arrival: Arrival::on(3), way: way(2) },
+        ];
+        let connection = u64::from(n);
+        let new = NewFlow { halves, connection, lookup: 0, network: 0, translated: false, now: 0 };
+        table.add(&new).expect("room for it");
+    }
+    let grown = resident() - before;
+    assert_eq!(table.len(), FLOWS);
+    grown / f64::from(FLOWS)
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: f64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(f64::NAN);
+    // SAFETY: it reads a number that does not change while the process runs.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as f64
+}
