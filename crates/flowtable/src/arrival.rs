@@ -1,6 +1,6 @@
 //! Where and how packets of a flow arrive: what `struct flow_offload_tuple` has beside addresses, ports and protocols.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A tag or session header around a packet (`struct flow_offload_tuple::encap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -19,7 +19,7 @@ pub struct Tunnel {
     pub src: IpAddr,
     /// Outer destination.
     pub dst: IpAddr,
-    /// Protocol number in the outer header: 4 for IPv4 inside, 41 for IPv6 inside.
+    /// Protocol number in the outer header: 4 for IPv4 inside, 41 for IPv6 inside, 50 for ESP, of which no addresses count.
     pub protocol: u8,
 }
 
@@ -83,6 +83,14 @@ impl Arrival {
     /// Plain packets on a device.
     pub fn on(device: u32) -> Self {
         Arrival { device, encaps: Encaps::NONE, tunnel: None }
+    }
+
+    /// Packets that came out of IPsec on a device. Whether policy wants that of them, and through which states, is for the
+    /// caller to know.
+    pub fn out_of_ipsec(device: u32) -> Self {
+        const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        const ESP: u8 = 50;
+        Arrival { tunnel: Some(Tunnel { src: ANY, dst: ANY, protocol: ESP }), ..Arrival::on(device) }
     }
 
     /// Nothing is around the packets.

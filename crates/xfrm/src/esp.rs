@@ -2,8 +2,8 @@
 
 use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 
-use crate::crypto::ESP;
-use crate::state::{State, UDP};
+use crate::crypto::{ESP, Seq};
+use crate::state::{State, UDP, Wrong};
 use crate::tunnel::{self, Inner};
 use crate::{Mode, Stat};
 
@@ -36,6 +36,9 @@ pub struct Opened {
     pub len: usize,
     /// What ESP held: 4 or 41 in tunnel mode, else the protocol that now follows the IP headers.
     pub protocol: u8,
+    seq: Seq,
+    /// Bytes of that.
+    held: usize,
 }
 
 /// Length of the IP headers before ESP in transport mode, and where among them the type of what follows is.
@@ -119,8 +122,14 @@ impl State {
         tunnel::finish(network).ok_or(Stat::OutStateMode)
     }
 
-    /// The other way: ESP is at `at` from the beginning of the IP header, behind UDP if `udp`; `kept` bytes of IP headers
-    /// come before, with the type of what follows at `next_at`.
+    /// The packet that came out has come: its number does not come again.
+    #[inline]
+    pub(crate) fn take(&mut self, opened: &Opened) {
+        self.accept(opened.seq, opened.held);
+    }
+
+    /// The other way: ESP is at `at` from the beginning of the IP header; `kept` bytes of IP headers come before, with the
+    /// type of what follows at `next_at`. Nothing is counted yet.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -128,7 +137,7 @@ impl State {
         at: usize,
         (kept, next_at): (usize, usize),
         now: u64,
-    ) -> Result<Opened, Stat> {
+    ) -> Result<Opened, Wrong> {
         let class = tunnel::class_of(network);
         let esp = network.get_mut(at..).ok_or(Stat::InHeader)?;
         let header = esp.first_chunk::<ESP>().ok_or(Stat::InHeader)?;
@@ -137,8 +146,7 @@ impl State {
         let (front, icv) = (ESP + self.key.iv_len(), self.key.icv_len());
         let text_len = esp.len().checked_sub(front + icv).filter(|len| *len > 0).ok_or(Stat::InStateProto)?;
         if self.key.open(seq, esp).is_err() {
-            self.count_failed();
-            return Err(Stat::InStateProto);
+            return Err(Wrong::Integrity);
         }
         let text = esp.get(front..front + text_len).ok_or(Stat::InStateProto)?;
         let &[padding, held] = text.last_chunk().ok_or(Stat::InStateProto)?;
@@ -146,15 +154,14 @@ impl State {
         let payload = payload.ok_or(Stat::InStateProto)?;
         // Packets that only hide how much there is to say.
         if held == protocol::NO_NEXT {
-            return Err(Stat::InStateProto);
+            return Err(Stat::InStateProto.into());
         }
-        self.accept(seq, payload);
         let start = at + front;
         match self.config.mode {
             Mode::Tunnel => {
                 let inner = network.get_mut(start..start + payload).ok_or(Stat::InStateMode)?;
                 tunnel::leave(&self.config, held, class, inner).ok_or(Stat::InStateMode)?;
-                Ok(Opened { skip: start, len: payload, protocol: held })
+                Ok(Opened { skip: start, len: payload, protocol: held, seq, held: payload })
             }
             Mode::Transport => {
                 let skip = start.checked_sub(kept).ok_or(Stat::InStateMode)?;
@@ -163,7 +170,7 @@ impl State {
                 let len = kept + payload;
                 let packet = network.get_mut(skip..skip + len).ok_or(Stat::InStateMode)?;
                 tunnel::finish(packet).ok_or(Stat::InStateMode)?;
-                Ok(Opened { skip, len, protocol: held })
+                Ok(Opened { skip, len, protocol: held, seq, held: payload })
             }
         }
     }

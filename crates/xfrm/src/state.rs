@@ -18,6 +18,23 @@ pub struct StateStats {
     pub failed: u64,
 }
 
+/// What is wrong with a packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// Its sequence number.
+    Number(Refused),
+    /// Its integrity value.
+    Integrity,
+    /// Something that has no counter of its own.
+    Other(Stat),
+}
+
+impl From<Stat> for Wrong {
+    fn from(stat: Stat) -> Self {
+        Wrong::Other(stat)
+    }
+}
+
 /// A state at work.
 #[derive(Debug)]
 pub struct State {
@@ -157,23 +174,13 @@ impl State {
 
     /// A packet has arrived with the low half of its sequence number.
     #[inline]
-    pub(crate) fn arrive(&mut self, low: u32, now: u64) -> Result<Seq, Stat> {
+    pub(crate) fn arrive(&mut self, low: u32, now: u64) -> Result<Seq, Wrong> {
         let seq = Seq { number: self.replay.whole(low), esn: self.config.flags.esn };
-        self.check(seq)?;
+        self.replay.check(seq.number).map_err(Wrong::Number)?;
         if !self.live(now) {
-            return Err(Stat::InStateExpired);
+            return Err(Wrong::Other(Stat::InStateExpired));
         }
         Ok(seq)
-    }
-
-    fn check(&mut self, seq: Seq) -> Result<(), Stat> {
-        self.replay.check(seq.number).map_err(|refused| {
-            match refused {
-                Refused::Window => self.stats.replay_window += 1,
-                Refused::Replay => self.stats.replay += 1,
-            }
-            Stat::InStateSeq
-        })
     }
 
     /// It was what it should be.
@@ -184,9 +191,26 @@ impl State {
         self.usage.packets += 1;
     }
 
-    /// It was not.
-    pub(crate) fn count_failed(&mut self) {
-        self.stats.failed += 1;
+    /// It was not: counts, and says how that is called.
+    #[cold]
+    pub(crate) fn count(&mut self, wrong: Wrong) -> Stat {
+        match wrong {
+            Wrong::Number(Refused::Window) => self.stats.replay_window += 1,
+            Wrong::Number(Refused::Replay) => self.stats.replay += 1,
+            Wrong::Integrity => self.stats.failed += 1,
+            Wrong::Other(_) => {}
+        }
+        match wrong {
+            Wrong::Number(_) => Stat::InStateSeq,
+            Wrong::Integrity => Stat::InStateProto,
+            Wrong::Other(stat) => stat,
+        }
+    }
+
+    /// Whether packets may leave by it: it is there, and not used up.
+    #[inline]
+    pub(crate) fn is_usable(&mut self, now: u64) -> bool {
+        self.is_there(now) && !self.config.limits.used_up(&self.usage)
     }
 
     /// Whether a packet may go through it on its way out (`xfrm_state_look_at()`).

@@ -263,7 +263,40 @@ impl Xfrm {
         kept: (usize, usize),
         now: u64,
     ) -> Result<Opened, Stat> {
-        self.states.get_mut(id).open(network, esp_at, kept, now)
+        let state = self.states.get_mut(id);
+        match state.open(network, esp_at, kept, now) {
+            Ok(opened) => {
+                state.take(&opened);
+                Ok(opened)
+            }
+            Err(wrong) => Err(state.count(wrong)),
+        }
+    }
+
+    /// The same without any consequence but for the bytes: [`Xfrm::take`] follows if the packet is to have arrived. `None` if
+    /// it is not what it should be.
+    #[inline]
+    pub fn try_open(
+        &mut self,
+        id: StateId,
+        network: &mut [u8],
+        esp_at: usize,
+        kept: (usize, usize),
+        now: u64,
+    ) -> Option<Opened> {
+        self.states.get_mut(id).open(network, esp_at, kept, now).ok()
+    }
+
+    /// A packet of [`Xfrm::try_open`] has arrived.
+    #[inline]
+    pub fn take(&mut self, id: StateId, opened: &Opened) {
+        self.states.get_mut(id).take(opened);
+    }
+
+    /// Whether packets may leave by a state: it is there, and not used up.
+    #[inline]
+    pub fn is_usable(&mut self, id: StateId, now: u64) -> bool {
+        self.states.get_mut(id).is_usable(now)
     }
 
     /// Mark that a packet has after a state.

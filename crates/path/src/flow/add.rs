@@ -118,6 +118,9 @@ impl<S: Sink> Worker<'_, S> {
         flowtable: FlowtableIndex,
         to: Option<&Destination>,
     ) -> Result<(), NotOffloaded> {
+        if packet.meta.secpath != 0 {
+            return Err(NotOffloaded::Ipsec);
+        }
         let connection = self.state.conntrack.connection(&packet.meta.ct);
         refusal(connection, packet)?;
         let connection = connection.ok_or(NotOffloaded::Untracked)?;
@@ -133,8 +136,22 @@ impl<S: Sink> Worker<'_, S> {
         if !other.kind.eq(&RouteType::Unicast) || to.kind != RouteType::Unicast {
             return Err(NotOffloaded::NoRoute);
         }
-        let way_there = self.discover(flowtable, &to, there)?;
-        let way_back = self.discover(flowtable, &other, back)?;
+        let mut through = [false; 2];
+        let [mut to, mut other] = [to, other];
+        if self.state.ipsec.is_some() {
+            ([to, other], through) = self.ipsec_ways(packet, &tuples, direction, [to, other], tos(packet))?;
+        }
+        let path = |worker: &Self, to, next| match worker.ipsec_path(to) {
+            Some(path) => Ok(path),
+            None => worker.discover(flowtable, to, next),
+        };
+        let mut way_there = path(self, &to, there)?;
+        let mut way_back = path(self, &other, back)?;
+        for (path, answers) in [(&mut way_there, direction.opposite()), (&mut way_back, direction)] {
+            if through[answers as usize] {
+                path.answers = Arrival::out_of_ipsec(path.answers.device);
+            }
+        }
         let half = |d: Direction| {
             let tuple = &tuples[d as usize];
             let [path, arrives] = if d == direction { [way_there, way_back] } else { [way_back, way_there] };

@@ -64,6 +64,26 @@ impl Default for Scratch {
 }
 
 impl Scratch {
+    /// What a frame carries.
+    pub(super) fn seen(&self, at: usize) -> &Seen {
+        &self.seen[at]
+    }
+
+    /// The frame behind another one in its chain.
+    pub(super) fn following(&self, at: usize) -> Option<usize> {
+        let next = self.next[at];
+        (next != END).then_some(usize::from(next))
+    }
+
+    /// Room for a frame of this length that is to leave.
+    #[inline(always)]
+    pub(super) fn out(&mut self, len: usize) -> &mut [u8] {
+        if self.out.len() < len {
+            self.out.resize(len, 0);
+        }
+        &mut self.out
+    }
+
     fn begin(&mut self) {
         self.chains = 0;
         self.kept_apart = 0;
@@ -152,6 +172,9 @@ impl<S: Sink> Worker<'_, S> {
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let hooks = self.hooks;
         let mut left = left;
+        if self.state.ipsec.is_some() {
+            left = self.early_esp(frames, left, packet);
+        }
         for level in 0.. {
             let table_of = |frame: &Frame<'_>| hooks.early(frame.device).get(level).copied();
             let mut todo = left.and(|at| frames.get(at).is_some_and(|f| table_of(f).is_some()));
@@ -285,6 +308,10 @@ impl<S: Sink> Worker<'_, S> {
         gone: &mut Left,
     ) {
         let Some(way) = self.way(index, at) else { return };
+        if let Kind::Ipsec(number, straight) = way.kind {
+            let way = (&way, number, straight);
+            return self.send_chain_ipsec(index, at, way, frames, first, scratch, packet, gone);
+        }
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let mut half = *table.flows.half(at);
         let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
@@ -383,7 +410,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Sends a frame through its device as other packets.
-    fn send_flow_frame(
+    pub(super) fn send_flow_frame(
         &mut self,
         index: FlowtableIndex,
         at: At,

@@ -134,6 +134,9 @@ impl<S: Sink> Worker<'_, S> {
         if !self.flow_is_for_us(packet) {
             return End::Accept;
         }
+        if packet.meta.secpath != 0 {
+            return self.flowtable_ipsec(index, packet);
+        }
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let Some(seen) = self.seen_at_ingress(index, packet) else { return End::Accept };
         let Some(table) = self.state.flows.table(index) else { return End::Accept };
@@ -186,6 +189,9 @@ impl<S: Sink> Worker<'_, S> {
             rewrite::ipv6(half, table.flows.addresses(at), packet.network_mut());
         }
         packet.set_transport(None);
+        if let Kind::Ipsec(number, _) = way.kind {
+            return self.send_flow_ipsec(packet, number);
+        }
         let full = *table.flows.way_at(half.way);
         self.state.counters.fast += 1;
         self.send_by_way(packet, &full, way);

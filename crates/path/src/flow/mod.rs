@@ -4,6 +4,7 @@
 //! - `discover`: through which devices its packets go, and what they get around them; `around`: that at work;
 //! - `ingress`: the fast path for one packet, at ingress of its device;
 //! - `early`: the same for bursts of frames, before everything else: packets of a flow are found together and leave together;
+//! - `ipsec`: flows through IPsec;
 //! - `table`: flows end, and go back to connection tracking;
 //! - `list`: what there is, and why what is not there is not.
 
@@ -13,6 +14,7 @@ mod discover;
 mod early;
 mod hardware;
 mod ingress;
+mod ipsec;
 mod list;
 mod reason;
 mod seen;

@@ -3,6 +3,7 @@
 use penstock_flowtable::{Transmit, Way};
 use penstock_net::{LinkKind, Mac};
 
+use super::ipsec::Straight;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -29,6 +30,8 @@ pub(super) enum Kind {
     Wire,
     /// Through the device as other packets do.
     Device,
+    /// Through IPsec states, by the number of the way; straight to a wire where nobody looks at what leaves.
+    Ipsec(u32, Option<Straight>),
     /// There is no such way any more.
     Gone,
 }
@@ -61,7 +64,10 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
             Transmit::Direct => {}
-            Transmit::Xfrm(_) => return resolved,
+            Transmit::Xfrm(number) => {
+                self.resolve_ipsec(number, link, &mut resolved);
+                return resolved;
+            }
         }
         let wire = matches!(link.kind, LinkKind::Wire { .. });
         let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();

@@ -106,7 +106,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             packet.meta.ct = Ct::default();
             packet.meta.reassembled = 0;
-            packet.meta.secpath = ipsec.secpaths.add(path);
+            packet.meta.secpath = ipsec.note(path);
             return Ok((mode, opened.protocol));
         }
     }

@@ -110,6 +110,11 @@ impl Ipsec {
         }
     }
 
+    /// Notes what a packet came through, and gives its number.
+    pub(crate) fn note(&mut self, path: SecPath) -> u32 {
+        self.secpaths.add(path)
+    }
+
     /// What packets are known to have come through.
     pub(crate) fn secpath_count(&self) -> usize {
         self.secpaths.entries.len()

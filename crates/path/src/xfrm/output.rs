@@ -34,16 +34,46 @@ impl<S: Sink> Worker<'_, S> {
             return Ok(to);
         }
         let flow = flow_of(packet, to.oif);
-        let now = packet.meta.time;
+        self.xfrm_lookup_flow(&flow, class_of(packet), packet.meta.time, to)
+    }
+
+    /// The same for a flow whose packets have this TOS or traffic class.
+    pub(crate) fn xfrm_lookup_flow(
+        &mut self,
+        flow: &Flow,
+        class: u8,
+        now: u64,
+        to: Destination,
+    ) -> Result<Destination, Stat> {
+        let asks = self.state.ipsec.as_deref().is_some_and(|ipsec| ipsec.xfrm.asks(Direction::Out));
+        if !asks || to.oif == LOOPBACK {
+            return Ok(to);
+        }
         let Some(mut ipsec) = self.state.ipsec.take() else { return Ok(to) };
         ipsec.xfrm.start(now);
-        let states = ipsec.xfrm.output(&flow, now, |far| self.source_towards(far));
+        let states = ipsec.xfrm.output(flow, now, |far| self.source_towards(far));
         self.state.ipsec = Some(ipsec);
         let states = states?;
         if states.states().is_empty() {
             return Ok(to);
         }
-        self.bundled(states, to, &flow, class_of(packet))
+        self.bundled(states, to, flow, class)
+    }
+
+    /// A way through states by its number.
+    pub(crate) fn xfrm_way(&self, number: u32) -> Option<Bundled> {
+        self.state.ipsec.as_deref()?.ways.get(number)
+    }
+
+    /// The way of a packet without the states that it goes through.
+    pub(crate) fn xfrm_before(&self, to: &Destination) -> Destination {
+        self.state.ipsec.as_deref().and_then(|ipsec| ipsec.way(to)).map_or(*to, |way| way.before)
+    }
+
+    /// A way through states as a destination.
+    pub(crate) fn xfrm_destination(&mut self, number: u32) -> Option<Destination> {
+        let way = self.xfrm_way(number)?;
+        Some(self.number_way(way))
     }
 
     /// Our address towards another host.

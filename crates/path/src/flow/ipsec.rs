@@ -1,0 +1,435 @@
+//! Flows through IPsec (`FLOW_OFFLOAD_XMIT_XFRM`): states that packets of a direction go through are part of their way, and
+//! packets that must have come through states arrive apart from those in the clear, so that neither is taken for the other.
+//!
+//! Where no rule can see the encrypted packet it goes to its neighbour at once; otherwise it passes `output` and
+//! `postrouting` as any packet of the host's own.
+
+use penstock_conntrack::{Direction as CtDirection, Tuple};
+use penstock_flowtable::{Arrival, At, Direction, Transmit, Way, rewrite};
+use penstock_net::{Link, LinkKind, Mac};
+use penstock_packet::{Meta, Packet};
+use penstock_program::Hook;
+use penstock_program::image::FlowtableIndex;
+use penstock_wire::{esp, ethernet, ipv4, protocol};
+use penstock_xfrm::{Direction as PolicyDirection, Flow, Outer, SecPath, Stat, StateId};
+
+use super::NotOffloaded;
+use super::add::Path;
+use super::early::Scratch;
+use super::ingress::{Fate, fate};
+use super::seen::{self, Seen};
+use super::table::Cause;
+use super::ways::{Kind, Resolved};
+use crate::burst::Left;
+use crate::hooks::Protocol;
+use crate::reason::DropReason;
+use crate::rules::End;
+use crate::sink::{Frame, Sink};
+use crate::worker::{Destination, Worker, v4, v6};
+use crate::xfrm::reason;
+
+/// SPIs of a burst that are kept in order after one of their packets took the normal way.
+const HELD: usize = 8;
+
+/// What policies are asked about a direction: as its packets arrive (`leaving` not set), or as they leave.
+fn policy_flow(tuples: &[Tuple; 2], direction: Direction, leaving: bool, mark: u32, oif: u32) -> Flow {
+    let [there, back] = [direction, direction.opposite()].map(|d| &tuples[d as usize]);
+    let six = there.l3 != penstock_conntrack::tuple::IPV4;
+    let number = |bytes: [u8; 16]| {
+        let number = u128::from_be_bytes(bytes);
+        if six { number } else { number >> 96 }
+    };
+    let ((saddr, sport), (daddr, dport)) = if leaving {
+        ((back.dst, back.dst_id), (back.src, back.src_id))
+    } else {
+        ((there.src, there.src_id), (there.dst, there.dst_id))
+    };
+    let protocol = there.protocol;
+    let (sport, dport) = if protocol == protocol::GRE { (0, 0) } else { (sport, dport) };
+    Flow { six, saddr: number(saddr), daddr: number(daddr), protocol, sport, dport, mark, oif }
+}
+
+/// A state by which all of a way goes, straight to a neighbour on a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Straight {
+    id: StateId,
+    hop_limit: u8,
+    six: bool,
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// The ways of a flow with the states that policy wants: the packet's own first. Beside them, by direction, whether
+    /// its packets have to come out of IPsec.
+    pub(super) fn ipsec_ways(
+        &mut self,
+        packet: &Packet,
+        tuples: &[Tuple; 2],
+        direction: Direction,
+        ways: [Destination; 2],
+        class: u8,
+    ) -> Result<([Destination; 2], [bool; 2]), NotOffloaded> {
+        let (mark, now) = (packet.meta.mark, packet.meta.time);
+        let mut through = [false; 2];
+        let mut found = ways;
+        for (way, direction) in found.iter_mut().zip([direction, direction.opposite()]) {
+            let plain = self.xfrm_before(way);
+            let flow = policy_flow(tuples, direction, true, mark, plain.oif);
+            *way = self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
+            let flow = policy_flow(tuples, direction, false, mark, plain.oif);
+            let Some(ipsec) = self.state.ipsec.as_deref_mut() else { continue };
+            match ipsec.xfrm.check(PolicyDirection::Forward, &flow, &mut SecPath::default(), now) {
+                Ok(()) => {}
+                Err(Stat::InTmplMismatch) => through[direction as usize] = true,
+                Err(_) => return Err(NotOffloaded::Ipsec),
+            }
+        }
+        Ok((found, through))
+    }
+
+    /// A way through states, and where answers arrive.
+    pub(super) fn ipsec_path(&self, to: &Destination) -> Option<Path> {
+        if to.bundle == 0 {
+            return None;
+        }
+        let transmit = Transmit::Xfrm(to.bundle);
+        let way = Way { transmit, ..Way::neighbour(to.oif, [0; 6], [0; 6], to.mtu) };
+        Some(Path { way, answers: Arrival::on(to.oif) })
+    }
+
+    /// Works out a way through states.
+    pub(super) fn resolve_ipsec(&self, number: u32, link: &Link, resolved: &mut Resolved) {
+        let Some(way) = self.xfrm_way(number) else { return };
+        resolved.kind = Kind::Ipsec(number, None);
+        let &[id] = way.states.states() else { return };
+        let Some(ipsec) = self.state.ipsec.as_deref() else { return };
+        let config = &ipsec.xfrm.state(id).config;
+        let six = config.destination.is_ipv6();
+        let protocol = if six { Protocol::Ip6 } else { Protocol::Ip };
+        let seen_by_rules = [Hook::Output, Hook::Postrouting].into_iter().any(|hook| {
+            self.hooks.list(protocol, hook).has_chains || !self.hooks.nat(protocol, hook).is_empty()
+        });
+        let wire = matches!(link.kind, LinkKind::Wire { .. });
+        let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();
+        // Transport mode is for the host's own packets, and so are tunnels in which it ends.
+        if config.mode == penstock_xfrm::Mode::Transport || seen_by_rules || !wire || watched {
+            return;
+        }
+        let next = match config.destination {
+            std::net::IpAddr::V4(a) => self.link_address4(link, v4(way.behind.gateway).unwrap_or(a.into())),
+            std::net::IpAddr::V6(a) => self.link_address6(link, v6(way.behind.gateway).unwrap_or(a.into())),
+        };
+        let Some(Mac(mac)) = next else { return };
+        resolved.link[..6].copy_from_slice(&mac);
+        resolved.link[6..].copy_from_slice(&link.mac.0);
+        let hop_limit = if way.behind.hop_limit != 0 { way.behind.hop_limit } else { self.settings.ttl };
+        resolved.kind = Kind::Ipsec(number, Some(Straight { id, hop_limit, six }));
+    }
+
+    /// Whether packets can leave by the states of a way.
+    fn ipsec_is_usable(&mut self, number: u32, now: u64) -> bool {
+        let Some(way) = self.xfrm_way(number) else { return false };
+        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
+        way.states.states().iter().all(|&id| ipsec.xfrm.is_usable(id, now))
+    }
+
+    /// Sends the frames of a chain that goes through states, up to one that falls back.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn send_chain_ipsec(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        (way, number, straight): (&Resolved, u32, Option<Straight>),
+        frames: &[Frame<'_>],
+        first: usize,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+        gone: &mut Left,
+    ) {
+        let mut member = Some(first);
+        while let Some(now) = member
+            && let Some(frame) = frames.get(now)
+        {
+            let seen = *scratch.seen(now);
+            if !self.ipsec_is_usable(number, frame.time) {
+                return self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
+            }
+            let Some(table) = self.state.flows.table_mut(index) else { return };
+            match fate(table, at, &seen, seen.len, way, frame.time) {
+                Fate::Goes => {}
+                Fate::FallsBack => {
+                    table.counts.fell_back += 1;
+                    return;
+                }
+                Fate::Ends(cause) => {
+                    table.counts.fell_back += 1;
+                    return self.state.end_flow(index, at.flow, cause, frame.time);
+                }
+            }
+            match straight {
+                Some(straight) => self.seal_straight(index, at, way, straight, frame, &seen, scratch, packet),
+                None => self.send_flow_frame(index, at, frame, &seen, way, packet),
+            }
+            self.state.counters.received += 1;
+            self.state.count_flow(index, at, frame.time, 1, u64::from(seen.len));
+            if now != first
+                && let Some(table) = self.state.flows.table_mut(index)
+            {
+                table.counts.chained += 1;
+            }
+            *gone = gone.with(now);
+            member = scratch.following(now);
+        }
+    }
+
+    /// A frame is copied to where it leaves from, rewritten and encrypted there.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn seal_straight(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        way: &Resolved,
+        straight: Straight,
+        frame: &Frame<'_>,
+        seen: &Seen,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) {
+        let len = seen.len as usize;
+        let net = self.net;
+        let begin = ethernet::LEN + usize::from(seen.at);
+        let from = frame.bytes.get(begin..begin + len);
+        let (Some(link), Some(from)) = (net.link(way.device), from) else { return };
+        self.state.ip_id = self.state.ip_id.wrapping_add(1);
+        let outer = Outer { hop_limit: straight.hop_limit, id: self.state.ip_id };
+        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return };
+        let Ok(room) = ipsec.xfrm.room(straight.id, from) else { return };
+        let start = ethernet::LEN + room.head;
+        let end = start + len + room.tail;
+        let out = scratch.out(end);
+        let Some(to) = out.get_mut(start..start + len) else { return };
+        to.copy_from_slice(from);
+        let Some(table) = self.state.flows.table(index) else { return };
+        let half = table.flows.half(at);
+        if half.is_ipv4() {
+            rewrite::ipv4(half, to);
+        } else {
+            rewrite::ipv6(half, table.flows.addresses(at), to);
+        }
+        let Some((head, network)) =
+            out.get_mut(..end).and_then(|o| o.split_first_chunk_mut::<{ ethernet::LEN }>())
+        else {
+            return;
+        };
+        let protocol = if straight.six { ethernet::IPV6 } else { ethernet::IPV4 };
+        head[..12].copy_from_slice(&way.link);
+        head[12..].copy_from_slice(&protocol.to_be_bytes());
+        match ipsec.xfrm.seal(straight.id, network, room, outer, frame.time) {
+            Ok(()) => {
+                let meta = Meta { protocol, oif: way.device, time: frame.time, ..Meta::default() };
+                self.state.counters.fast += 1;
+                self.state.counters.transmitted += 1;
+                self.sink.transmit(link, out.get(..end).unwrap_or_default(), &meta);
+            }
+            Err(stat) => {
+                packet.load(frame.bytes, ethernet::LEN);
+                packet.meta.time = frame.time;
+                self.drop(reason(stat), packet);
+            }
+        }
+    }
+
+    /// A packet of a flow, rewritten, goes through its states as other packets do.
+    pub(super) fn send_flow_ipsec(&mut self, packet: &mut Packet, number: u32) {
+        let protocol = match packet.meta.protocol {
+            ethernet::IPV6 => Protocol::Ip6,
+            _ => Protocol::Ip,
+        };
+        self.state.counters.fast += 1;
+        match self.xfrm_destination(number) {
+            Some(to) => {
+                if !self.xfrm_output(protocol, packet, &to) {
+                    self.drop(DropReason::XfrmOutBundleGenError, packet);
+                }
+            }
+            None => self.drop(DropReason::XfrmOutBundleGenError, packet),
+        }
+    }
+
+    /// A flowtable among the hooks of a device, and a packet that came out of IPsec there. Policy has to allow it as on the
+    /// normal way.
+    pub(super) fn flowtable_ipsec(&mut self, index: FlowtableIndex, packet: &mut Packet) -> End {
+        let Some((at, way, seen)) = self.flow_of_inner(index, packet) else { return End::Accept };
+        let now = packet.meta.time;
+        let Some(table) = self.state.flows.table_mut(index) else { return End::Accept };
+        match fate(table, at, &seen, seen.len, &way, now) {
+            Fate::Goes => {}
+            Fate::FallsBack => {
+                table.counts.fell_back += 1;
+                return End::Accept;
+            }
+            Fate::Ends(cause) => {
+                table.counts.fell_back += 1;
+                self.state.end_flow(index, at.flow, cause, now);
+                return End::Accept;
+            }
+        }
+        self.state.count_flow(index, at, now, 1, u64::from(seen.len));
+        self.send_flow(index, at, &seen, &way, packet);
+        End::Taken
+    }
+
+    /// The flow of a packet that came out of IPsec, if policy lets it pass.
+    fn flow_of_inner(&mut self, index: FlowtableIndex, packet: &Packet) -> Option<(At, Resolved, Seen)> {
+        self.state.flows.drop_ended(&mut self.state.conntrack);
+        let table = self.state.flows.table(index)?;
+        let arrival = table.flows.arrival(&Arrival::out_of_ipsec(packet.meta.iif))?;
+        let read = match packet.meta.protocol {
+            ethernet::IPV4 => seen::ipv4,
+            ethernet::IPV6 => seen::ipv6,
+            _ => return None,
+        };
+        let seen = read(packet.network(), arrival).ok()?;
+        let at = table.flows.find(table.flows.hash(&seen.key), &seen.key)?;
+        let way = self.way(index, at)?;
+        let now = packet.meta.time;
+        if !self.flow_is_current(index, at) {
+            self.state.end_flow(index, at.flow, Cause::TornDown, now);
+            return None;
+        }
+        let flow = self.arriving_flow(index, at, packet)?;
+        let ipsec = self.state.ipsec.as_deref_mut()?;
+        let mut path = ipsec.secpath(packet);
+        ipsec.xfrm.check(PolicyDirection::Forward, &flow, &mut path, now).ok()?;
+        Some((at, way, seen))
+    }
+
+    /// What policies are asked about a packet of a flow as it arrives.
+    fn arriving_flow(&self, index: FlowtableIndex, at: At, packet: &Packet) -> Option<Flow> {
+        let table = self.state.flows.table(index)?;
+        let connection = super::token::connection(table.flows.life(at.flow).connection);
+        let connection = self.state.conntrack.connection_ref(connection)?;
+        let tuples = [CtDirection::Original, CtDirection::Reply].map(|d| *connection.tuple(d));
+        let oif = table.flows.way(at).device;
+        Some(policy_flow(&tuples, at.direction, false, packet.meta.mark, oif))
+    }
+
+    /// ESP packets of a burst at devices with a flowtable at early ingress: those of one SPI are looked up once; what comes
+    /// out of them and belongs to a flow leaves at once. Everything else is left as it came, and what follows with its SPI,
+    /// too.
+    pub(crate) fn early_esp(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) -> Left {
+        let mut rest = left;
+        let mut known: Option<(u32, std::net::Ipv4Addr, u32, StateId)> = None;
+        let (mut held_back, mut held) = ([0; HELD], 0);
+        for at in left {
+            let Some(frame) = frames.get(at) else { continue };
+            let Some((spi, to)) = esp_over4(frame.bytes) else { continue };
+            if held_back.get(..held).is_none_or(|held| held.contains(&spi)) {
+                continue;
+            }
+            let key = (frame.device, to, spi);
+            let id = match known {
+                Some((device, address, spi, id)) if (device, address, spi) == key => id,
+                _ => match self.state_of_esp(frame, spi, to) {
+                    Some(id) => {
+                        known = Some((frame.device, to, spi, id));
+                        id
+                    }
+                    None => continue,
+                },
+            };
+            if self.forward_esp(frame, id, packet) {
+                rest = rest.without(Left::NONE.with(at));
+            } else {
+                // With more of them than there is room for, nothing overtakes.
+                if let Some(place) = held_back.get_mut(held) {
+                    *place = spi;
+                }
+                held += 1;
+            }
+        }
+        rest
+    }
+
+    /// The state of an ESP packet to this host, where flows may take what it holds.
+    fn state_of_esp(&mut self, frame: &Frame<'_>, spi: u32, to: std::net::Ipv4Addr) -> Option<StateId> {
+        let arrival = Arrival::out_of_ipsec(frame.device);
+        let hooks = self.hooks;
+        let tables = hooks.early(frame.device);
+        let any = |index: &FlowtableIndex| {
+            self.state.flows.table(*index).is_some_and(|t| t.flows.arrival(&arrival).is_some())
+        };
+        if !tables.iter().any(any) || !self.net.own4(to.into()) {
+            return None;
+        }
+        let link = self.net.link(frame.device).filter(|l| l.up)?;
+        if frame.bytes.first_chunk::<6>() != Some(&link.mac.0) {
+            return None;
+        }
+        let ipsec = self.state.ipsec.as_deref_mut()?;
+        ipsec.xfrm.start(frame.time);
+        let id = ipsec.xfrm.find(to.into(), spi, 0, false, frame.time).ok()?;
+        let config = &ipsec.xfrm.state(id).config;
+        (config.mode == penstock_xfrm::Mode::Tunnel && config.output_mark == Default::default()).then_some(id)
+    }
+
+    /// Decrypts a packet and sends on what it holds, if that belongs to a flow; `false` if nothing came of it.
+    fn forward_esp(&mut self, frame: &Frame<'_>, id: StateId, packet: &mut Packet) -> bool {
+        let Some(link) = self.net.link(frame.device) else { return false };
+        if !packet.receive_ethernet(frame.bytes, link.mac) {
+            return false;
+        }
+        let Ok(total) = ipv4::check_input(packet.network()) else { return false };
+        packet.trim_network(total);
+        (packet.meta.time, packet.meta.iif) = (frame.time, frame.device);
+        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
+        let kept = (ipv4::LEN, 9);
+        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), ipv4::LEN, kept, frame.time) else {
+            return false;
+        };
+        packet.pull_network(opened.skip);
+        packet.trim_network(opened.len);
+        let six = opened.protocol == protocol::IPV6;
+        packet.meta.protocol = if six { ethernet::IPV6 } else { ethernet::IPV4 };
+        let mut path = SecPath::default();
+        path.push(id);
+        packet.meta.secpath = ipsec.note(path);
+        let hooks = self.hooks;
+        for &index in hooks.early(frame.device) {
+            let Some((at, way, seen)) = self.flow_of_inner(index, packet) else { continue };
+            let Some(table) = self.state.flows.table_mut(index) else { continue };
+            match fate(table, at, &seen, seen.len, &way, frame.time) {
+                Fate::Goes => {}
+                // The normal way finds the same, and deals with it.
+                Fate::FallsBack | Fate::Ends(_) => return false,
+            }
+            if let Some(ipsec) = self.state.ipsec.as_deref_mut() {
+                ipsec.xfrm.take(id, &opened);
+            }
+            self.state.counters.received += 1;
+            self.state.count_flow(index, at, frame.time, 1, u64::from(seen.len));
+            self.send_flow(index, at, &seen, &way, packet);
+            self.drain();
+            return true;
+        }
+        false
+    }
+}
+
+/// SPI and destination of a frame with a whole ESP packet over IPv4 without options.
+#[inline(always)]
+fn esp_over4(frame: &[u8]) -> Option<(u32, std::net::Ipv4Addr)> {
+    /// More fragments, and their offset.
+    const FRAGMENT: u16 = 0x3fff;
+    let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
+    if link[12..] != ethernet::IPV4.to_be_bytes() {
+        return None;
+    }
+    let (h, rest) = network.split_first_chunk::<{ ipv4::LEN }>()?;
+    let whole = h[0] == 0x45 && u16::from_be_bytes([h[6], h[7]]) & FRAGMENT == 0;
+    if h[9] != protocol::ESP || !whole {
+        return None;
+    }
+    let spi = esp::Header::new(rest)?.spi();
+    Some((spi, [h[16], h[17], h[18], h[19]].into()))
+}
