@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{bench, completion, nft, run, trace};
+use crate::{bench, completion, confirm, down, nft, run, show, trace, up};
 
 /// A command.
 pub struct Command {
@@ -28,14 +28,14 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 5] = [
+pub const COMMANDS: [Command; 9] = [
     Command {
         name: "nft",
-        about: "nft(8) on a ruleset in a file or in the process",
+        about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
         sections: &nft::options::SECTIONS,
         operands: Values::OneOf(&[
             "add", "create", "insert", "replace", "delete", "list", "flush", "reset", "rename", "get",
-            "describe",
+            "describe", "monitor",
         ]),
         main: |args| nft::main(args),
     },
@@ -52,6 +52,34 @@ pub const COMMANDS: [Command; 5] = [
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
+    },
+    Command {
+        name: "up",
+        about: "start the dataplane of the network namespace on devices",
+        sections: &up::SECTIONS,
+        operands: Values::Any,
+        main: |args| up::main(args),
+    },
+    Command {
+        name: "show",
+        about: "show what the dataplane does: ports, drops, connections",
+        sections: &show::SECTIONS,
+        operands: Values::OneOf(&["conntrack"]),
+        main: |args| show::main(args),
+    },
+    Command {
+        name: "confirm",
+        about: "keep a change that is taken back otherwise",
+        sections: &confirm::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| confirm::main(args),
+    },
+    Command {
+        name: "down",
+        about: "end the dataplane and give its devices back",
+        sections: &down::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| down::main(args),
     },
     Command {
         name: "bench",
@@ -115,7 +143,13 @@ mod tests {
             (
                 "penstock-bench.1",
                 include_str!("../../../man/penstock-bench.1"),
-                COMMANDS[3].options().collect(),
+                COMMANDS[7].options().collect(),
+            ),
+            ("penstock-up.8", include_str!("../../../man/penstock-up.8"), COMMANDS[3].options().collect()),
+            (
+                "penstock-show.8",
+                include_str!("../../../man/penstock-show.8"),
+                COMMANDS[4].options().collect(),
             ),
         ];
         for (page, text, options) in pages {

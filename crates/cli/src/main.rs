@@ -3,6 +3,8 @@
 mod bench;
 mod commands;
 mod completion;
+mod confirm;
+mod down;
 mod files;
 mod log;
 mod names;
@@ -10,7 +12,9 @@ mod nft;
 mod options;
 mod run;
 mod setup;
+mod show;
 mod trace;
+mod up;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
-//! `penstock nft`: nft(8), option for option, on a ruleset of its own.
-//!
-//! Until a dataplane answers, the ruleset is that of the process (`--offline`) or is kept in a file (`--state FILE`).
+//! `penstock nft`: nft(8), option for option, on the ruleset of the dataplane of the network namespace, of the process
+//! (`--offline`), or of a file (`--state FILE`).
 
 pub mod options;
 
@@ -12,6 +11,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use penstock_daemon::control::client::Client;
+use penstock_daemon::control::protocol::Message;
+use penstock_daemon::control::{self, NftCall};
 use penstock_lang::session::{Outcome, Session, state};
 use penstock_lang::source::Origin;
 use penstock_ruleset::Ruleset;
@@ -21,12 +23,13 @@ use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
 
 /// No dataplane to talk to (`man nft`: no netlink socket).
-const NO_DATAPLANE: u8 = 3;
+pub const NO_DATAPLANE: u8 = 3;
 
 /// Runs with the arguments behind the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<String> = args.map(|a| a.to_string_lossy().into_owned()).collect();
     match options::parse(&args) {
+        Parsed::Run(call) if call.state == State::None => ask(&call, args),
         Parsed::Run(call) => run(*call),
         Parsed::Show(text) => {
             print!("{text}");
@@ -37,6 +40,44 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Has the dataplane of the network namespace run it.
+fn ask(call: &Call, args: Vec<String>) -> ExitCode {
+    let files = SystemFiles { allow_exec: call.allow_exec };
+    let asked = match Client::connect() {
+        Ok(Some(mut client)) if call.source == Source::Interactive => client.interact(args, &files),
+        Ok(Some(mut client)) => client.ask(&Message::Nft(args), &files),
+        Ok(None) => {
+            eprintln!(
+                "Error: no dataplane is running in this network namespace; \
+                 use --offline for an empty ruleset or --state FILE for one that is kept in a file"
+            );
+            return ExitCode::from(NO_DATAPLANE);
+        }
+        Err(e) => Err(e),
+    };
+    match asked {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("Error: the dataplane does not answer: {}", words(&e));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads what a client of the dataplane asks for.
+pub fn call_of(args: &[String]) -> Result<NftCall, String> {
+    let call = match options::parse(args) {
+        Parsed::Run(call) => *call,
+        Parsed::Show(text) | Parsed::Wrong(text) => return Err(text),
+    };
+    let source = match call.source {
+        Source::File(name) => control::Source::File(name),
+        Source::Commands(text) => control::Source::Commands(text),
+        Source::Interactive => control::Source::Interactive,
+    };
+    Ok(NftCall { options: call.options, source, confirm: call.confirm })
 }
 
 /// Nanoseconds since the epoch.
@@ -50,14 +91,7 @@ fn run(call: Call) -> ExitCode {
     // Other callers wait until this one has written what it read.
     let mut locked = None;
     let mut ruleset = match &call.state {
-        State::None => {
-            eprintln!(
-                "Error: no dataplane is running in this network namespace; \
-                 use --offline for an empty ruleset or --state FILE for one that is kept in a file"
-            );
-            return ExitCode::from(NO_DATAPLANE);
-        }
-        State::Offline => Ruleset::default(),
+        State::None | State::Offline => Ruleset::default(),
         State::File(path) => match lock(path, call.options.check).and_then(|file| {
             let bytes = file.is_some().then(|| std::fs::read(path)).transpose()?.unwrap_or_default();
             locked = file;

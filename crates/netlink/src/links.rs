@@ -146,7 +146,7 @@ impl Standing {
             let _ = socket.change(libc::RTM_DELROUTE, 0, body);
         }
         for body in self.addresses.iter().rev() {
-            let _ = socket.change(libc::RTM_DELADDR, 0, body);
+            let _ = socket.change(libc::RTM_DELADDR, 0, &unlabelled(body));
         }
     }
 
@@ -171,6 +171,18 @@ impl Standing {
         }
         refused
     }
+}
+
+/// An address without its label, which changes with the name of its link.
+fn unlabelled(body: &[u8]) -> Vec<u8> {
+    const IFA_LABEL: u16 = 3;
+    let message = Message { kind: libc::RTM_DELADDR, flags: 0, sequence: 0, body: body.to_vec() };
+    let without = rebuilt(&message, address::HEAD, |kind, value, body| {
+        if kind != IFA_LABEL {
+            put(body, kind, value);
+        }
+    });
+    without.unwrap_or_default()
 }
 
 fn moved(body: &[u8], at: usize, to: u32) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
-use penstock_net::{KernelState, LinkKind, Mac, Network, Route, Rule};
+use penstock_net::{KernelState, Link, LinkKind, Mac, Network, Route, Rule};
 
 use crate::address::{self, Address};
 use crate::link::{self, Device};
@@ -102,7 +102,13 @@ impl State {
 
     /// The network of what is known.
     pub fn network(&self) -> Network {
+        self.network_with(|_| {})
+    }
+
+    /// The same, with links as `adjust` makes them.
+    pub fn network_with(&self, adjust: impl FnMut(&mut Link)) -> Network {
         let mut links: Vec<_> = self.devices.iter().map(|d| d.link.clone()).collect();
+        links.iter_mut().for_each(adjust);
         for (index, address) in &self.addresses {
             let Some(link) = links.iter_mut().find(|l| l.index == *index) else { continue };
             match address {

@@ -147,7 +147,10 @@ fn what_stands_on_a_link_moves_to_another_and_back() {
     };
     let before = ways();
     let standing = Standing::read(&mut socket, wan).unwrap();
+    // As when another is to have the name.
+    links::change(&mut socket, wan, &[links::Change::Name("wan.port")]).unwrap();
     standing.remove(&mut socket);
+    links::change(&mut socket, wan, &[links::Change::Name("wan")]).unwrap();
     assert_eq!(ways().0[0], "None");
     assert_eq!(standing.put(&mut socket, wan, new), Vec::<String>::new());
     let expected = before.0.clone().map(|way| way.replace("wan", "new"));

@@ -5,4 +5,5 @@ mod line;
 mod nflog;
 
 pub use file::LogFile;
+pub use line::line;
 pub use nflog::Nflog;

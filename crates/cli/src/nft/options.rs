@@ -1,6 +1,7 @@
 //! The command line of nft(8), in getopt_long(3)'s manner, and two options of our own.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use penstock_lang::session::{Debug, Options};
 
@@ -28,6 +29,8 @@ pub struct Call {
     pub state: State,
     /// Whether definitions may run commands.
     pub allow_exec: bool,
+    /// A change is taken back unless it is confirmed in that time.
+    pub confirm: Option<Duration>,
 }
 
 /// Where commands come from.
@@ -68,7 +71,7 @@ const GENERAL: [Opt; 3] = [
     Opt { short: Some('V'), long: None, argument: None, help: "Show extended version information" },
 ];
 
-const INPUT: [Opt; 10] = [
+const INPUT: [Opt; 12] = [
     with('f', "file", "<filename>", Values::Files, "Read input from <filename>"),
     with('D', "define", "<name=value>", Values::Any, "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
@@ -85,6 +88,9 @@ const INPUT: [Opt; 10] = [
     long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
     long("offline", "Work on an empty ruleset in this process"),
     long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
+    long("confirm", "Take the change back unless it is confirmed in <time>, e.g. 60s")
+        .takes("<time>", Values::Any),
+    long("timeout", "The same for each change made with -i").takes("<time>", Values::Any),
 ];
 
 const FORMAT: [Opt; 11] = [
@@ -273,6 +279,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     let mut interactive = false;
     let mut state = State::None;
     let mut allow_exec = false;
+    let (mut confirm, mut timeout) = (None, None);
     for Given { option, argument } in given {
         let format = &mut options.format;
         match (option.short, option.long) {
@@ -289,6 +296,8 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('c'), _) => options.check = true,
             (Some('o'), _) => options.optimize = true,
             (_, Some("allow-exec")) => allow_exec = true,
+            (_, Some("confirm")) => confirm = Some(time(&argument)?),
+            (_, Some("timeout")) => timeout = Some(time(&argument)?),
             (_, Some("lint")) => options.lint = true,
             (_, Some("offline")) => state = State::Offline,
             (_, Some("state")) => state = State::File(argument.into()),
@@ -326,7 +335,33 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     } else {
         return Err("nft: no command specified\n".into());
     };
-    Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec })))
+    if timeout.is_some() && source != Source::Interactive {
+        return Err(
+            "Error: --timeout can only be used with -i/--interactive; --confirm with the others\n".into()
+        );
+    }
+    let confirm = confirm.or(timeout);
+    if confirm.is_some() && state != State::None {
+        return Err("Error: only a dataplane takes changes back that are not confirmed\n".into());
+    }
+    Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec, confirm })))
+}
+
+/// A time as nft writes it: `60s`, `5m`, or seconds.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("Error: `{text}' is no time, such as 60s or 5m\n");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let seconds = match text.get(digits.len()..) {
+        Some("" | "s") => number,
+        Some("m") => number.saturating_mul(60),
+        Some("h") => number.saturating_mul(3600),
+        _ => return Err(wrong()),
+    };
+    match seconds {
+        1..=86_400 => Ok(Duration::from_secs(seconds)),
+        _ => Err(wrong()),
+    }
 }
 
 fn is_name(name: &str) -> bool {

@@ -14,6 +14,7 @@
 //! ([`Received::gso`]), whose checksum is made when it leaves.
 
 mod bpf;
+mod local;
 pub mod packet;
 mod sys;
 pub mod tap;
@@ -25,6 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use penstock_packet::Gso;
 
 pub use bpf::{Shut, XdpMode};
+pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};
 pub use sys::{interface_index, wait};
 pub use tap::{Tap, TapRx, TapTx};

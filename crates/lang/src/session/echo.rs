@@ -254,7 +254,7 @@ fn named(table: &Table, name: &str) -> String {
 }
 
 /// What stands between the inner braces of a listing, on one line.
-fn one_line(listing: &str, between: &str, end: &str) -> String {
+pub(super) fn one_line(listing: &str, between: &str, end: &str) -> String {
     let lines: Vec<&str> =
         listing.lines().skip(2).map(str::trim).filter(|l| !matches!(*l, "}" | "")).collect();
     let joined = lines.iter().map(|l| l.trim_end_matches(';')).collect::<Vec<_>>().join(between);

@@ -18,11 +18,13 @@
 //! | `answers` | `list`, `get`, `reset`, `describe` |
 //! | `refusals` | what the ruleset refuses, in nft's words |
 //! | `replay` | texts that are read twice |
-//! | `echo` | what was added, as `nft -e` and `nft monitor` print it |
+//! | `echo` | what was added, as `nft -e` prints it |
+//! | [`events`] | what came and went from one generation to another, as `nft monitor` prints it |
 //! | [`state`] | a ruleset as a text that brings it back with its handles |
 
 mod answers;
 mod echo;
+pub mod events;
 mod refusals;
 mod replay;
 #[cfg(test)]
@@ -86,6 +88,8 @@ pub struct Options {
     pub runnable_only: bool,
     /// The text is a listing of a ruleset that is to come back as it was: sets of one stay sets.
     pub as_listed: bool,
+    /// Process and its name that changes are by, where that is another one than this.
+    pub process: Option<(u32, String)>,
 }
 
 /// What a run printed, and how it ended.
@@ -269,8 +273,9 @@ impl<'a> Session<'a> {
                         if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
                             out.stdout.push_str(&echo);
                             if !self.options.json {
-                                let pid = std::process::id();
-                                let line = format!("# new generation {id} by process {pid} (nft)\n");
+                                let own = || (std::process::id(), "nft".to_owned());
+                                let (pid, name) = self.options.process.clone().unwrap_or_else(own);
+                                let line = format!("# new generation {id} by process {pid} ({name})\n");
                                 out.stdout.push_str(&line);
                             }
                         }

@@ -112,6 +112,19 @@ impl Ruleset {
         Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
     }
 
+    /// Makes a generation that was in force before the next one, as it was; handles that were given meanwhile are not given
+    /// again. What packets have changed stays: counters of what both have, and elements of sets that rules change.
+    pub fn restore(&mut self, before: &Generation) {
+        let mut next = Generation { id: self.current.id.wrapping_add(1), ..before.clone() };
+        for table in &mut next.tables {
+            let now = self.current.tables.iter().find(|t| t.handle == table.handle);
+            if let Some(last) = now.map(|t| t.last_handle).filter(|last| *last > table.last_handle) {
+                Arc::make_mut(table).last_handle = last;
+            }
+        }
+        self.current = Arc::new(next);
+    }
+
     /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the epoch.
     pub fn begin(&self) -> Transaction {
         self.begin_at(0)

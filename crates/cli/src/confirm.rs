@@ -1,0 +1,47 @@
+//! `penstock confirm`: a change made with `nft --confirm` stays.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use penstock_daemon::control::client::Client;
+use penstock_daemon::control::protocol::Message;
+use penstock_lang::source::NoFiles;
+
+use crate::nft::NO_DATAPLANE;
+use crate::options::{Opt, flag};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];
+
+const USAGE: &str = "Usage: penstock confirm\n\n\
+    Keeps the change of the ruleset that `penstock nft --confirm` has made and that waits for this word: from\n\
+    another connection, which shows that the new rules let one in.\n";
+
+/// Runs the command with the arguments after its name.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    if let Some(arg) = args.next() {
+        if arg == "-h" || arg == "--help" {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        eprint!("penstock confirm: it takes no arguments\n\n{USAGE}");
+        return ExitCode::from(2);
+    }
+    match Client::connect() {
+        Ok(Some(mut client)) => match client.ask(&Message::Confirm, &NoFiles) {
+            Ok(status) => ExitCode::from(status),
+            Err(e) => {
+                eprintln!("Error: the dataplane does not answer: {e}");
+                ExitCode::FAILURE
+            }
+        },
+        Ok(None) => {
+            eprintln!("Error: no dataplane is running in this network namespace");
+            ExitCode::from(NO_DATAPLANE)
+        }
+        Err(e) => {
+            eprintln!("Error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

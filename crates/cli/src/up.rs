@@ -1,0 +1,237 @@
+//! `penstock up`: the dataplane of the network namespace, in the foreground.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lexopt::Arg::{Long, Short, Value};
+
+use penstock_daemon::{Config, Driver, PortConfig, Printer, TracePrinter, run};
+use penstock_lang::names::Names;
+use penstock_packet::Packet;
+use penstock_path::{Engine, LogRecord, Settings};
+use penstock_ruleset::Generation;
+
+use crate::files::SystemFiles;
+use crate::names::SystemNames;
+use crate::options::{Opt, Values, flag, long};
+use crate::run::trace::Tracer;
+use crate::{log, nft, show};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+
+const DRIVERS: [&str; 4] = ["auto", "packet", "xdp", "xdp-generic"];
+
+const OPTIONS: &[Opt] = &[
+    long("rules", "the ruleset to begin with, as for `nft -f`; read again at SIGHUP")
+        .takes("FILE", Values::Files),
+    long(
+        "driver",
+        "what carries frames: packet (packet sockets, super-packets whole), xdp (AF_XDP, as good as it\n\
+         works), xdp-generic; by default AF_XDP where it needs no copies, else packet sockets",
+    )
+    .takes("DRIVER", Values::OneOf(&DRIVERS)),
+    long("engine", "jit (machine code, made in the background) or interpreter; jit by default")
+        .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
+    long("sysctl", "settings of the path: timeouts and limits as sysctl(8) names them")
+        .takes("NAME=VALUE...", Values::Any),
+    long("allow-read", "let other users than root list the ruleset, monitor, and show"),
+    flag('h', "help", "this text"),
+];
+
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock up DEV[=NAME]... [OPTIONS]\n\n\
+         Makes each device a port of the dataplane. The host sees a TAP in its place, by the same name or by\n\
+         NAME, with everything that stood on the device. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
+    );
+    for option in OPTIONS {
+        let mut left = option.names().collect::<Vec<_>>().join(", ");
+        if let Some(argument) = option.argument {
+            left = format!("{left} {}", argument.name);
+        }
+        for (i, line) in option.help.lines().enumerate() {
+            let left = if i == 0 { &*left } else { "" };
+            out.push_str(&format!("  {left:<23}  {line}\n"));
+        }
+    }
+    out
+}
+
+struct Options {
+    ports: Vec<PortConfig>,
+    driver: Driver,
+    rules: Option<PathBuf>,
+    engine: Engine,
+    settings: Settings,
+    readers: bool,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
+    let mut options = Options {
+        ports: Vec::new(),
+        driver: Driver::Auto,
+        rules: None,
+        engine: Engine::Jit,
+        settings: Settings::default(),
+        readers: false,
+    };
+    let mut parser = lexopt::Parser::from_args(args);
+    let sentence = |e: lexopt::Error| e.to_string();
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Long("rules") => options.rules = Some(parser.value().map_err(sentence)?.into()),
+            Long("driver") => {
+                let word = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let found = Driver::NAMES.iter().find(|(name, _)| *name == word);
+                options.driver =
+                    found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
+            }
+            Long("engine") => match parser.value().map_err(sentence)?.to_str() {
+                Some("jit") => {
+                    penstock_jit::supported().map_err(|e| format!("--engine jit: {e}"))?;
+                    options.engine = Engine::Jit;
+                }
+                Some("interpreter") => options.engine = Engine::Interpreter,
+                other => return Err(format!("there is no engine `{}`", other.unwrap_or_default())),
+            },
+            Long("sysctl") => {
+                for value in parser.values().map_err(sentence)? {
+                    let text = value.to_string_lossy().into_owned();
+                    let (name, number) = text
+                        .split_once('=')
+                        .and_then(|(name, value)| Some((name, value.parse::<u32>().ok()?)))
+                        .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{text}`"))?;
+                    let set = options.settings.set_sysctl(name, number);
+                    set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))?;
+                }
+            }
+            Long("allow-read") => options.readers = true,
+            Long("help") | Short('h') => return Ok(None),
+            Value(value) => {
+                let text = value.to_string_lossy().into_owned();
+                let (device, name) = text.split_once('=').unwrap_or((&text, &text));
+                if device.is_empty() || name.is_empty() {
+                    return Err(format!("`{text}` is not DEV or DEV=NAME"));
+                }
+                let port = PortConfig { device: device.to_owned(), name: name.to_owned() };
+                let taken = |p: &PortConfig| p.device == port.device || p.name == port.name;
+                if options.ports.iter().any(taken) {
+                    return Err(format!("`{text}` is given twice"));
+                }
+                options.ports.push(port);
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    if options.ports.is_empty() {
+        return Err("no device is given".into());
+    }
+    Ok(Some(options))
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprint!("penstock up: {message}\n\n{}", usage());
+            return ExitCode::from(2);
+        }
+    };
+    let config = Config {
+        ports: options.ports,
+        driver: options.driver,
+        rules: options.rules,
+        readers: options.readers,
+        engine: options.engine,
+        settings: options.settings,
+        nft: nft::call_of,
+        names: || Box::new(SystemNames::default()),
+        files: || Box::new(SystemFiles::default()),
+        show: show::text,
+        tracer,
+        printer: || Box::new(LogLines { start: penstock_daemon::now() }),
+    };
+    match run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("Error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `log` statements as lines of the kernel's log, on standard error.
+struct LogLines {
+    start: u64,
+}
+
+impl Printer for LogLines {
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        // Groups are for programs that listen to them, of which there is none.
+        if record.log.group.is_none() {
+            eprintln!("{}", log::line(record, packet, self.start));
+        }
+    }
+}
+
+/// The printer of a generation's traces. Names are looked up by the thread that prints, which keeps what it found.
+fn tracer(generation: &Generation, now: u64) -> TracePrinter {
+    thread_local! {
+        static CURRENT: RefCell<Option<(u64, Tracer<'static>)>> = const { RefCell::new(None) };
+        static NAMES: &'static SystemNames = Box::leak(Box::default());
+    }
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let generation = generation.clone();
+    Box::new(move |record, packet, out| {
+        CURRENT.with_borrow_mut(|current| {
+            if current.as_ref().is_none_or(|(of, _)| *of != number) {
+                let names: &'static dyn Names = NAMES.with(|names| *names);
+                *current = Some((number, Tracer::new(&generation, names, now)));
+            }
+            if let Some((_, tracer)) = current {
+                tracer.line(record, packet, out);
+            }
+        });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(line: &str) -> Result<Vec<(String, String)>, String> {
+        let options = parse(line.split(' ').map(OsString::from))?.ok_or("help")?;
+        Ok(options.ports.into_iter().map(|p| (p.device, p.name)).collect())
+    }
+
+    #[test]
+    fn devices_are_ports_by_their_own_or_another_name() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(ports("eth0 --driver xdp eth1=lan"), Ok(vec![pair("eth0", "eth0"), pair("eth1", "lan")]));
+        for (line, message) in [
+            ("--driver packet", "no device is given"),
+            ("eth0 eth0", "`eth0` is given twice"),
+            ("eth0 eth1=eth0", "`eth1=eth0` is given twice"),
+            ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
+            ("eth0 --driver dpdk", "there is no driver `dpdk`"),
+            ("eth0 --sysctl a", "--sysctl takes NAME=VALUE, a number, not `a`"),
+        ] {
+            assert_eq!(ports(line), Err(message.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_driver_has_its_word() {
+        assert_eq!(Driver::NAMES.map(|(name, _)| name), DRIVERS);
+    }
+}

@@ -1,0 +1,136 @@
+//! The side of those who ask.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use penstock_lang::source::Files;
+
+use super::protocol::{LONGEST, Message, address, read, write};
+
+/// A connection to the dataplane of the network namespace.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects. `None` if there is no dataplane.
+    pub fn connect() -> io::Result<Option<Client>> {
+        match address().and_then(|address| UnixStream::connect_addr(&address)) {
+            Ok(stream) => Ok(Some(Client { stream })),
+            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Asks, prints what is said, and gives the exit status. `files` are what rulesets may include.
+    pub fn ask(&mut self, message: &Message, files: &dyn Files) -> io::Result<u8> {
+        write(&mut self.stream, message)?;
+        self.answers(files)
+    }
+
+    /// Asks for the end, and waits until the devices are given back.
+    pub fn down(&mut self) -> io::Result<u8> {
+        write(&mut self.stream, &Message::Down)?;
+        loop {
+            match read(&mut self.stream, LONGEST) {
+                Ok(Message::Err(text)) => eprint!("{text}"),
+                Ok(Message::Exit(status)) => return Ok(status),
+                Ok(_) => {}
+                // It has ended, as it was to.
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+
+    fn answers(&mut self, files: &dyn Files) -> io::Result<u8> {
+        loop {
+            match read(&mut self.stream, LONGEST)? {
+                Message::Out(text) => {
+                    let mut out = io::stdout().lock();
+                    // A reader that has seen enough is no error of ours, but the end.
+                    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+                        return Ok(0);
+                    }
+                }
+                Message::Err(text) => eprint!("{text}"),
+                Message::Exit(status) => return Ok(status),
+                Message::Read(path) => self.answer(read_file(&path, files).map(String::into_bytes))?,
+                Message::Glob(pattern) => {
+                    let names = files.glob(&pattern);
+                    self.answer(Ok(names.into_iter().flat_map(|n| [n.as_bytes(), &[0]].concat()).collect()))?;
+                }
+                Message::Exec(command) => self.answer(files.exec(&command).map(String::into_bytes))?,
+                Message::Unconfirmed(milliseconds) => self.confirm(Duration::from_millis(milliseconds))?,
+                _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Result<Vec<u8>, String>) -> io::Result<()> {
+        write(&mut self.stream, &answer.map_or_else(Message::Failed, Message::Data))
+    }
+
+    /// Asks the user. Whoever says nothing, or cannot, has not confirmed.
+    fn confirm(&mut self, time: Duration) -> io::Result<()> {
+        eprint!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
+        let _ = io::stderr().flush();
+        let (to, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = io::stdin().lock().read_line(&mut line);
+            let _ = to.send(line);
+        });
+        match said.recv_timeout(time) {
+            Ok(line) if line.trim() == "yes" => write(&mut self.stream, &Message::Confirm),
+            // Without a terminal the end of the input says nothing: another call may confirm.
+            Ok(line) if line.is_empty() && !io::stdin().is_terminal() => {
+                eprintln!("\nNobody is asked; `penstock confirm` keeps it.");
+                Ok(())
+            }
+            Ok(_) => write(&mut self.stream, &Message::Line(String::new())),
+            Err(_) => {
+                eprintln!("\nNot confirmed.");
+                write(&mut self.stream, &Message::Line(String::new()))
+            }
+        }
+    }
+
+    /// Commands line by line until `quit` or the end. Gives whether all went well.
+    pub fn interact(&mut self, args: Vec<String>, files: &dyn Files) -> io::Result<u8> {
+        let status = self.ask(&Message::Nft(args), files)?;
+        if status != 0 {
+            return Ok(status);
+        }
+        let prompt = io::stdin().is_terminal();
+        loop {
+            if prompt {
+                print!("nft> ");
+                let _ = io::stdout().flush();
+            }
+            let mut line = String::new();
+            if io::stdin().lock().read_line(&mut line)? == 0 {
+                return Ok(0);
+            }
+            // A line that ends in a backslash goes on.
+            while line.ends_with("\\\n") && io::stdin().lock().read_line(&mut line)? > 0 {}
+            let text = line.trim_end_matches('\n');
+            if text.trim() == "quit" {
+                return Ok(0);
+            }
+            self.ask(&Message::Line(text.to_owned()), files)?;
+        }
+    }
+}
+
+fn read_file(path: &str, files: &dyn Files) -> Result<String, String> {
+    if path != "-" {
+        return files.read(path);
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::stdin(), &mut bytes).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

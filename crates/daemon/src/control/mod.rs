@@ -1,0 +1,48 @@
+//! The socket: other processes change and list the ruleset, watch, and end the dataplane.
+//!
+//! It is an abstract Unix socket, which is in a network namespace as the dataplane is, and goes with its process. Who
+//! connects is known by the kernel: root and the user of the dataplane may do everything, others nothing, or look.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | [`protocol`] | what is said |
+//! | [`client`] | the side of `penstock nft`, `show`, `down` |
+//! | `server` | connections and who they are |
+//! | `rules` | the ruleset: sessions on it, generations, roll-back |
+//! | `watchers` | who is told of changes and traces |
+
+pub mod client;
+pub mod protocol;
+mod rules;
+mod server;
+mod watchers;
+
+use std::time::Duration;
+
+use penstock_lang::session::Options;
+
+pub(crate) use rules::Rules;
+pub(crate) use server::{Server, listen};
+pub(crate) use watchers::Broadcast;
+
+/// What `penstock nft` asks for, as its command line says it.
+#[derive(Clone, Debug)]
+pub struct NftCall {
+    /// How.
+    pub options: Options,
+    /// What.
+    pub source: Source,
+    /// The change is taken back unless it is confirmed in that time.
+    pub confirm: Option<Duration>,
+}
+
+/// Where commands come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file of the client, `-` for its standard input.
+    File(String),
+    /// Given on the command line.
+    Commands(String),
+    /// Line by line.
+    Interactive,
+}

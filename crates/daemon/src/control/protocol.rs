@@ -1,0 +1,179 @@
+//! What client and server say: a message is its length without these four bytes (`u32`, little-endian), a letter that says
+//! what it is, and its contents. Lists are separated by zeroes.
+
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+
+/// The longest message: a ruleset with a large set.
+pub const LONGEST: usize = 256 << 20;
+
+/// The address in a network namespace.
+pub fn address() -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name("penstock")
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The client calls `nft` with these arguments.
+    Nft(Vec<String>),
+    /// A line of an interactive client.
+    Line(String),
+    /// The client wants to see the state; with `true` as JSON.
+    Show(bool),
+    /// The client wants to see connections.
+    Connections,
+    /// The dataplane is to end.
+    Down,
+    /// The change that waits is right.
+    Confirm,
+    /// The server wants the contents of a file of the client.
+    Read(String),
+    /// The server wants names that match a pattern.
+    Glob(String),
+    /// The server wants what a command prints.
+    Exec(String),
+    /// The client's answer.
+    Data(Vec<u8>),
+    /// The client's answer: it went wrong.
+    Failed(String),
+    /// For standard output.
+    Out(String),
+    /// For standard error.
+    Err(String),
+    /// The change has to be confirmed in so many milliseconds.
+    Unconfirmed(u64),
+    /// The end, with an exit status; of an interactive client: of one line.
+    Exit(u8),
+}
+
+fn words(bytes: &[u8]) -> Vec<String> {
+    let mut words: Vec<_> =
+        bytes.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+    words.pop();
+    words
+}
+
+impl Message {
+    fn parts(&self) -> (u8, Vec<u8>) {
+        let text = |t: &String| t.as_bytes().to_vec();
+        match self {
+            Message::Nft(args) => (b'n', args.iter().flat_map(|a| [a.as_bytes(), &[0]].concat()).collect()),
+            Message::Line(t) => (b'l', text(t)),
+            Message::Show(json) => (b's', vec![u8::from(*json)]),
+            Message::Connections => (b't', vec![]),
+            Message::Down => (b'q', vec![]),
+            Message::Confirm => (b'c', vec![]),
+            Message::Read(t) => (b'r', text(t)),
+            Message::Glob(t) => (b'g', text(t)),
+            Message::Exec(t) => (b'x', text(t)),
+            Message::Data(bytes) => (b'd', bytes.clone()),
+            Message::Failed(t) => (b'f', text(t)),
+            Message::Out(t) => (b'o', text(t)),
+            Message::Err(t) => (b'e', text(t)),
+            Message::Unconfirmed(ms) => (b'u', ms.to_le_bytes().to_vec()),
+            Message::Exit(status) => (b'z', vec![*status]),
+        }
+    }
+
+    fn of(kind: u8, bytes: Vec<u8>) -> io::Result<Message> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a message");
+        let first = bytes.first().copied();
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+        };
+        Ok(match kind {
+            b'n' => Message::Nft(words(&bytes)),
+            b'l' => Message::Line(text(bytes)),
+            b's' => Message::Show(first == Some(1)),
+            b't' => Message::Connections,
+            b'q' => Message::Down,
+            b'c' => Message::Confirm,
+            b'r' => Message::Read(text(bytes)),
+            b'g' => Message::Glob(text(bytes)),
+            b'x' => Message::Exec(text(bytes)),
+            b'd' => Message::Data(bytes),
+            b'f' => Message::Failed(text(bytes)),
+            b'o' => Message::Out(text(bytes)),
+            b'e' => Message::Err(text(bytes)),
+            b'u' => Message::Unconfirmed(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
+            b'z' => Message::Exit(first.ok_or_else(wrong)?),
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+/// Sends a message.
+pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
+    let (kind, contents) = message.parts();
+    let len = u32::try_from(contents.len() + 1).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut bytes = len.to_le_bytes().to_vec();
+    bytes.push(kind);
+    bytes.extend(contents);
+    to.write_all(&bytes)?;
+    to.flush()
+}
+
+/// Receives a message of at most `limit` bytes.
+pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len) as usize;
+    if len == 0 || len > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message too long, or empty"));
+    }
+    // What is announced may never come: memory is taken as it does.
+    let mut bytes = Vec::new();
+    from.take(len as u64).read_to_end(&mut bytes)?;
+    if bytes.len() != len {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let kind = bytes.remove(0);
+    Message::of(kind, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_as_they_were_said() {
+        let text = || "füße\nzwei".to_owned();
+        for message in [
+            Message::Nft(vec!["-f".into(), String::new(), text()]),
+            Message::Nft(vec![]),
+            Message::Line(text()),
+            Message::Show(true),
+            Message::Connections,
+            Message::Down,
+            Message::Confirm,
+            Message::Read(text()),
+            Message::Glob(text()),
+            Message::Exec(text()),
+            Message::Data(vec![0, 255, 3]),
+            Message::Failed(text()),
+            Message::Out(text()),
+            Message::Err(String::new()),
+            Message::Unconfirmed(1 << 40),
+            Message::Exit(3),
+        ] {
+            let mut bytes = Vec::new();
+            write(&mut bytes, &message).unwrap();
+            assert_eq!(read(&mut &bytes[..], LONGEST).unwrap(), message);
+            for cut in 0..bytes.len() {
+                assert!(read(&mut &bytes[..cut], LONGEST).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in
+            [&[0, 0, 0, 0][..], &[1, 0, 0, 0, b'?'], &[255, 255, 255, 255, b'o'], &[1, 0, 0, 0, b'z']]
+        {
+            assert!(read(&mut &bytes[..], LONGEST).is_err(), "{bytes:?}");
+        }
+        assert!(read(&mut &[5, 0, 0, 0, b'o', 1, 2, 3, 4][..], 4).is_err());
+    }
+}

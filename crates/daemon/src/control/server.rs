@@ -1,0 +1,396 @@
+//! Connections: who they are, what they may, and what they ask.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use penstock_lang::names::Names;
+use penstock_lang::session::{Options, Outcome, Session, events};
+use penstock_lang::source::{Files, Origin};
+
+use super::protocol::{LONGEST, Message, address, read, write};
+use super::rules::Process;
+use super::{NftCall, Rules, Source};
+use crate::daemon::Config;
+use crate::inbox::Inbox;
+use crate::log;
+use crate::worker::{Request, Status};
+
+/// Clients at a time.
+const CLIENTS: usize = 64;
+/// How long a client may take to say something that is waited for, and to take what is said.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the worker may take.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What connections share.
+pub(crate) struct Server {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) worker: Arc<Inbox<Request>>,
+    pub(crate) config: Arc<Config>,
+    /// Said once when the dataplane is to end.
+    pub(crate) end: Box<dyn Fn() + Send + Sync>,
+    clients: AtomicUsize,
+}
+
+/// Takes the address of the network namespace; there is one dataplane in each.
+pub(crate) fn listen() -> Result<UnixListener, String> {
+    let listener = address().and_then(|address| UnixListener::bind_addr(&address));
+    listener.map_err(|e| match e.kind() {
+        io::ErrorKind::AddrInUse => "a dataplane is running in this network namespace already".to_owned(),
+        _ => format!("the control socket: {e}"),
+    })
+}
+
+/// What a client may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    All,
+    Look,
+}
+
+/// Process and user at the other end.
+fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let (to, fd) = ((&raw mut peer).cast(), stream.as_raw_fd());
+    // SAFETY: both live through the call, and `peer` is `len` bytes long.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
+    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+impl Server {
+    pub(crate) fn new(
+        rules: Arc<Rules>,
+        worker: Arc<Inbox<Request>>,
+        config: Arc<Config>,
+        end: Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Server { rules, worker, config, end, clients: AtomicUsize::new(0) })
+    }
+
+    /// Serves connections, each on a thread of its own, for ever.
+    pub(crate) fn serve(self: Arc<Self>, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            if self.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let server = self.clone();
+            let started = std::thread::Builder::new().name("client".into()).spawn(move || {
+                // Whoever goes away in the middle has no more to be told.
+                let _ = server.client(stream);
+                server.clients.fetch_sub(1, Ordering::Relaxed);
+            });
+            if started.is_err() {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn client(&self, stream: UnixStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let peer = credentials(&stream)?;
+        // SAFETY: no pointers, and it cannot fail.
+        let own = unsafe { libc::geteuid() };
+        let mut client = Client { stream: RefCell::new(stream) };
+        let rights = match peer.uid {
+            0 => Rights::All,
+            uid if uid == own => Rights::All,
+            _ if self.config.readers => Rights::Look,
+            _ => {
+                client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
+                return client.say(&Message::Exit(1));
+            }
+        };
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.pid)).unwrap_or_default();
+        let process = (peer.pid as u32, name.trim().to_owned());
+        // Only what changes a ruleset is long.
+        let limit = if rights == Rights::All { LONGEST } else { 64 << 10 };
+        let message = read(&mut *client.stream.borrow_mut(), limit)?;
+        let status = match message {
+            Message::Nft(args) => self.nft(&mut client, &args, rights, &process)?,
+            Message::Show(json) => self.show(&client, json)?,
+            Message::Connections => self.connections(&client)?,
+            Message::Down | Message::Confirm if rights == Rights::Look => {
+                client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
+                1
+            }
+            Message::Confirm => match self.rules.confirm(None) {
+                true => 0,
+                false => {
+                    client.say(&Message::Err("Error: no change waits for its confirmation\n".into()))?;
+                    1
+                }
+            },
+            Message::Down => {
+                log(format_args!("ended by process {} ({})", process.0, process.1));
+                (self.end)();
+                // The connection closes when all is given back.
+                std::thread::sleep(Duration::from_secs(60));
+                0
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        client.say(&Message::Exit(status))
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(std::sync::mpsc::Sender<T>) -> Request) -> io::Result<T> {
+        let (to, from) = channel();
+        self.worker.send(request(to));
+        from.recv_timeout(ANSWER).map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+
+    fn show(&self, client: &Client, json: bool) -> io::Result<u8> {
+        let status: Status = self.ask(Request::Status)?;
+        let generation = self.rules.generation().id;
+        client.say(&Message::Out((self.config.show)(&status, generation, json)))?;
+        Ok(0)
+    }
+
+    fn connections(&self, client: &Client) -> io::Result<u8> {
+        /// Lines of a message.
+        const TOGETHER: usize = 1024;
+        let lines: Vec<String> = self.ask(Request::Connections)?;
+        for lines in lines.chunks(TOGETHER) {
+            client.say(&Message::Out(lines.iter().map(|l| format!("{l}\n")).collect()))?;
+        }
+        Ok(0)
+    }
+
+    fn nft(&self, client: &mut Client, args: &[String], rights: Rights, process: &Process) -> io::Result<u8> {
+        let call = match (self.config.nft)(args) {
+            Ok(call) => call,
+            Err(message) => {
+                client.say(&Message::Err(message))?;
+                return Ok(1);
+            }
+        };
+        let NftCall { mut options, source, confirm } = call;
+        options.runnable_only = true;
+        options.process = Some(process.clone());
+        // Everything is checked and answered, nothing is committed.
+        if rights == Rights::Look {
+            options.check = true;
+        }
+        let names = (self.config.names)();
+        if let Source::Commands(text) = &source
+            && let Some(watch) = events::Watch::parse(text)
+        {
+            return match watch {
+                Ok(watch) => self.monitor(client, &options, &watch, &*names),
+                Err(message) => {
+                    client.say(&Message::Err(message))?;
+                    Ok(1)
+                }
+            };
+        }
+        let files = ClientFiles(client);
+        let mut session = Session::new(options, &files, &*names);
+        let (origin, text) = match source {
+            Source::Interactive => return self.interactive(client, &mut session, process, confirm),
+            Source::Commands(text) => (Origin::CommandLine, text),
+            Source::File(name) => match files.read(&name) {
+                Ok(text) => {
+                    let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
+                    (Origin::File { name, from: None }, text)
+                }
+                Err(reason) => {
+                    let text =
+                        format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
+                    client.say(&Message::Err(text))?;
+                    return Ok(1);
+                }
+            },
+        };
+        let (outcome, waits) = self.rules.run(&mut session, origin, text, process, confirm);
+        let told = client.outcome(&outcome);
+        let status = u8::from(!outcome.ok);
+        match (waits, confirm) {
+            (Some(id), Some(time)) => {
+                told?;
+                self.confirmation(client, id, time)
+            }
+            _ => told.map(|()| status),
+        }
+    }
+
+    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the change is taken back when
+    /// its time is over.
+    fn confirmation(&self, client: &Client, id: u32, time: Duration) -> io::Result<u8> {
+        /// How soon a word of somebody else is noticed.
+        const PULSE: Duration = Duration::from_millis(200);
+        client.say(&Message::Unconfirmed(time.as_millis() as u64))?;
+        client.stream.borrow().set_read_timeout(Some(PULSE))?;
+        let answer = loop {
+            match read(&mut *client.stream.borrow_mut(), 64) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    if !self.rules.waits(id) {
+                        break None;
+                    }
+                }
+                answer => break Some(answer?),
+            }
+        };
+        client.stream.borrow().set_read_timeout(Some(PATIENCE))?;
+        match answer {
+            Some(Message::Confirm) => drop(self.rules.confirm(Some(id))),
+            Some(_) => self.rules.take_back(id),
+            None => {}
+        }
+        if self.rules.is_confirmed(id) {
+            return Ok(0);
+        }
+        client.say(&Message::Err("The change is taken back.\n".into()))?;
+        Ok(1)
+    }
+
+    fn interactive(
+        &self,
+        client: &Client,
+        session: &mut Session<'_>,
+        process: &Process,
+        confirm: Option<Duration>,
+    ) -> io::Result<u8> {
+        client.say(&Message::Exit(0))?;
+        loop {
+            client.stream.borrow().set_read_timeout(None)?;
+            let message = read(&mut *client.stream.borrow_mut(), LONGEST)?;
+            client.stream.borrow().set_read_timeout(Some(PATIENCE))?;
+            let Message::Line(text) = message else { return Err(io::ErrorKind::InvalidData.into()) };
+            let (outcome, waits) = self.rules.run(session, Origin::CommandLine, text, process, confirm);
+            client.outcome(&outcome)?;
+            let status = match (waits, confirm) {
+                (Some(id), Some(time)) => self.confirmation(client, id, time)?,
+                _ => u8::from(!outcome.ok),
+            };
+            client.say(&Message::Exit(status))?;
+        }
+    }
+
+    /// Tells a client of changes, or of traces, until it goes.
+    fn monitor(
+        &self,
+        client: &Client,
+        options: &Options,
+        watch: &events::Watch,
+        names: &dyn Names,
+    ) -> io::Result<u8> {
+        /// How soon a client that went away is noticed where nothing happens.
+        const PULSE: Duration = Duration::from_millis(500);
+        client.stream.borrow().set_nonblocking(false)?;
+        if watch.traces() {
+            let lines = self.rules.watch_traces();
+            loop {
+                match lines.recv_timeout(PULSE) {
+                    Ok(text) => client.say(&Message::Out(text))?,
+                    Err(RecvTimeoutError::Timeout) => client.is_there()?,
+                    Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                }
+                let missed = self.rules.traces.take_missed();
+                if missed > 0 {
+                    client.say(&Message::Out(format!("# {missed} lines of traces were lost\n")))?;
+                }
+            }
+        }
+        let changes = self.rules.changes.subscribe();
+        loop {
+            match changes.recv_timeout(PULSE) {
+                Ok(change) => {
+                    let (before, after) = (&change.before, &change.after);
+                    let mut text = watch.lines(before, after, options, names, crate::now());
+                    if !options.json && !text.is_empty() {
+                        let (pid, name) = &change.process;
+                        text.push_str(&format!("# new generation {} by process {pid} ({name})\n", after.id));
+                    }
+                    if !text.is_empty() {
+                        client.say(&Message::Out(text))?;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => client.is_there()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    client.say(&Message::Err("Error: too many changes at once, some were lost\n".into()))?;
+                    return Ok(1);
+                }
+            }
+        }
+    }
+}
+
+/// A connection.
+struct Client {
+    stream: RefCell<UnixStream>,
+}
+
+impl Client {
+    fn say(&self, message: &Message) -> io::Result<()> {
+        write(&mut *self.stream.borrow_mut(), message)
+    }
+
+    /// An error if the client has closed the connection.
+    fn is_there(&self) -> io::Result<()> {
+        let (fd, mut byte) = (self.stream.borrow().as_raw_fd(), 0u8);
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: room for one byte, which lives through the call.
+        let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, flags) };
+        if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    /// What a run said, in its order.
+    fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
+        for merge in &outcome.merges {
+            self.say(&Message::Err(format!("{}into:\n\t", merge.rules)))?;
+            self.say(&Message::Out(merge.into.clone()))?;
+            self.say(&Message::Err("\n".into()))?;
+        }
+        if !outcome.stdout.is_empty() {
+            self.say(&Message::Out(outcome.stdout.clone()))?;
+        }
+        if !outcome.stderr.is_empty() {
+            self.say(&Message::Err(outcome.stderr.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
+        let answer = self.say(message).and_then(|()| read(&mut *self.stream.borrow_mut(), LONGEST));
+        match answer {
+            Ok(Message::Data(bytes)) => Ok(bytes),
+            Ok(Message::Failed(reason)) => Err(reason),
+            Ok(_) => Err("not an answer".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+/// The files of the client, which reads them with its own rights, and its shell.
+struct ClientFiles<'c>(&'c Client);
+
+impl Files for ClientFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        self.0.question(&Message::Read(path.to_owned())).map(text)
+    }
+
+    fn glob(&self, pattern: &str) -> Vec<String> {
+        let names = self.0.question(&Message::Glob(pattern.to_owned())).unwrap_or_default();
+        names.split(|b| *b == 0).filter(|n| !n.is_empty()).map(|n| text(n.to_vec())).collect()
+    }
+
+    fn exec(&self, command: &str) -> Result<String, String> {
+        self.0.question(&Message::Exec(command.to_owned())).map(text)
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}

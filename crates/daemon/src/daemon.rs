@@ -1,0 +1,370 @@
+//! The beginning and the end: devices are taken, threads started; signals and clients end it, and devices are given back.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use penstock_io::device::Tap;
+use penstock_lang::names::Names;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{Files, Origin};
+use penstock_netlink::{Monitor, Socket, State};
+use penstock_packet::Packet;
+use penstock_path::{Dataplane, Engine, LogRecord, Settings, TraceRecord};
+use penstock_ruleset::Generation;
+
+use crate::control::{NftCall, Rules, Server, listen};
+use crate::follow::{Ask, Follow, Followed};
+use crate::guardian::Guardian;
+use crate::inbox::Inbox;
+use crate::log;
+use crate::ports::{Driver, Port, Wire};
+use crate::sink::{LiveSink, Out};
+use crate::takeover::{Taken, give_back, prepare, record, swap};
+use crate::worker::{In, Named, Request, Status, Worker};
+
+/// A device that is to be a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The device.
+    pub device: String,
+    /// What the host, and rules, are to call it.
+    pub name: String,
+}
+
+/// Prints what rules log.
+pub trait Printer: Send {
+    /// A `log` statement.
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet);
+}
+
+/// Prints the steps of traced packets: appends a line, or nothing.
+pub type TracePrinter = Box<dyn FnMut(&TraceRecord<'_>, &Packet, &mut String) + Send>;
+
+/// What is wanted, and how things are printed.
+pub struct Config {
+    /// Devices.
+    pub ports: Vec<PortConfig>,
+    /// What carries their frames.
+    pub driver: Driver,
+    /// The ruleset to begin with, read again at `SIGHUP`.
+    pub rules: Option<PathBuf>,
+    /// Users other than root may look.
+    pub readers: bool,
+    /// What runs the chains.
+    pub engine: Engine,
+    /// Settings of the path.
+    pub settings: Settings,
+    /// Reads the arguments of `penstock nft`. The error is the message.
+    pub nft: fn(&[String]) -> Result<NftCall, String>,
+    /// Names that rulesets may use.
+    pub names: fn() -> Box<dyn Names>,
+    /// Files that rulesets may include.
+    pub files: fn() -> Box<dyn Files>,
+    /// Prints `penstock show`: the state, the generation, and whether as JSON.
+    pub show: fn(&Status, u32, bool) -> String,
+    /// Prints traces with the rules of a generation at a time.
+    pub tracer: fn(&Generation, u64) -> TracePrinter,
+    /// Prints `log` statements.
+    pub printer: fn() -> Box<dyn Printer>,
+}
+
+/// A dataplane that runs.
+pub struct Daemon {
+    guardian: Guardian,
+    taken: Vec<Taken>,
+    worker: (Arc<Inbox<Request>>, std::thread::JoinHandle<()>),
+    follow: (Arc<Inbox<Ask>>, std::thread::JoinHandle<()>),
+    rules: Arc<Rules>,
+    config: Arc<Config>,
+}
+
+/// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
+pub fn run(config: Config) -> Result<(), String> {
+    let signals = Signals::block();
+    let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
+    clean_up(&mut socket)?;
+    let mut prepared = Vec::new();
+    for port in &config.ports {
+        prepared.push(prepare(&mut socket, &port.device, &port.name)?);
+    }
+    let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
+    let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
+    // What the guardian does not hold may be opened from here on, and threads be started.
+    let started = listen().and_then(|listener| {
+        if let Err(e) = record::write(&taken) {
+            log(format_args!("what is taken cannot be written down: {e}"));
+        }
+        let started = Daemon::start(config, &mut socket, &taken, taps).map(|parts| (listener, parts));
+        if started.is_err() {
+            give_all_back(&mut socket, &taken);
+        }
+        started
+    });
+    let (listener, (worker, follow, rules, config)) = match started {
+        Ok(started) => started,
+        Err(e) => {
+            guardian.dismiss();
+            return Err(e);
+        }
+    };
+    let daemon = Daemon { guardian, taken, worker, follow, rules, config };
+    let result = daemon.load_rules().and_then(|()| daemon.serve(listener, &signals));
+    daemon.stop(&mut socket);
+    result
+}
+
+/// What an earlier dataplane has left behind that died together with its guardian.
+fn clean_up(socket: &mut Socket) -> Result<(), String> {
+    let left = record::read();
+    if left.is_empty() {
+        return Ok(());
+    }
+    // Only if nobody is there who still needs it.
+    drop(listen()?);
+    log("an earlier dataplane has died: giving its devices back first");
+    give_all_back(socket, &left);
+    Ok(())
+}
+
+fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
+    for taken in taken {
+        if let Err(e) = give_back(socket, taken) {
+            log(e);
+        }
+    }
+    record::remove();
+}
+
+type Thread<T> = (Arc<Inbox<T>>, std::thread::JoinHandle<()>);
+type Parts = (Thread<Request>, Thread<Ask>, Arc<Rules>, Arc<Config>);
+
+impl Daemon {
+    fn start(config: Config, socket: &mut Socket, taken: &[Taken], taps: Vec<Tap>) -> Result<Parts, String> {
+        let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+        // Changes from here on are told.
+        let monitor = Monitor::new().map_err(failed("netlink"))?;
+        let before = State::read(socket).map_err(failed("the kernel's network"))?;
+        let mut followed = Vec::new();
+        let mut ports = Vec::new();
+        for (taken, tap) in taken.iter().zip(taps) {
+            let device = before.devices().iter().find(|d| d.link.index == taken.device);
+            let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
+            let kind = device.link.kind_name();
+            let wire = Wire { mtu: device.link.mtu, queues: device.queues, is_virtual: !kind.is_empty() };
+            let own = tap.try_clone().map_err(failed("a TAP"))?;
+            followed.push(Followed::new(taken.clone(), own, kind.into()));
+            let port = Port::open(taken.clone(), wire, config.driver, tap)?;
+            log(format_args!("{}: {} by {}", taken.name, taken.port, port.carrier));
+            ports.push(port);
+        }
+        for taken in taken {
+            swap(socket, taken)?;
+        }
+        let state = State::read(socket).map_err(failed("the kernel's network"))?;
+        let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
+        let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
+        let own = Socket::new().map_err(failed("netlink"))?;
+        let follow = Follow {
+            socket: own,
+            monitor,
+            state,
+            ports: followed,
+            worker: inbox.clone(),
+            asks: asks.clone(),
+        };
+        let net = Arc::new(follow.network());
+        let settings = Settings { host_groups: true, ..config.settings.clone() };
+        let mut path = Dataplane::new(net.clone(), settings);
+        path.set_engine(config.engine);
+        let (mut outs, mut wires, mut hosts, mut names, mut held) = (vec![], vec![], vec![], vec![], vec![]);
+        for (number, port) in ports.into_iter().enumerate() {
+            names.push(Named {
+                name: port.taken.name.clone(),
+                device: port.taken.port.clone(),
+                carrier: port.carrier.to_string(),
+            });
+            wires.extend(port.rx.into_iter().map(|rx| In { port: number, rx }));
+            hosts.push(In { port: number, rx: port.host_rx });
+            let (tx, host_tx) = (port.tx, port.host_tx);
+            outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default() });
+            held.push(port.held);
+        }
+        let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());
+        let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+            thread.map_err(failed("a thread"))
+        };
+        let rules = Arc::new(Rules::new(inbox.clone(), &config));
+        let working = spawn("worker", Box::new(move || worker.run()))?;
+        let following = match spawn("follow", Box::new(move || follow.run())) {
+            Ok(thread) => thread,
+            Err(e) => {
+                inbox.send(Request::Stop);
+                let _ = working.join();
+                return Err(e);
+            }
+        };
+        Ok(((inbox, working), (asks, following), rules, Arc::new(config)))
+    }
+
+    /// Loads the ruleset's file, as `nft -f` does.
+    fn load_rules(&self) -> Result<(), String> {
+        let Some(path) = &self.config.rules else { return Ok(()) };
+        let name = path.display().to_string();
+        let files = (self.config.files)();
+        let names = (self.config.names)();
+        let text = files.read(&name).map_err(|e| format!("{name}: {e}"))?;
+        // The file says all there is.
+        let text = format!("flush ruleset;{text}");
+        let include_paths = vec!["/etc".to_owned()];
+        let options = Options { runnable_only: true, include_paths, ..Options::default() };
+        let mut session = Session::new(options, &*files, &*names);
+        let process = (std::process::id(), "penstock".to_owned());
+        let (outcome, _) =
+            self.rules.run(&mut session, Origin::File { name, from: None }, text, &process, None);
+        if outcome.ok { Ok(()) } else { Err(outcome.stderr.trim_end().to_owned()) }
+    }
+
+    fn serve(&self, listener: std::os::unix::net::UnixListener, signals: &Signals) -> Result<(), String> {
+        /// How soon something besides signals is noticed.
+        const PULSE: Duration = Duration::from_millis(100);
+        let (to, ended) = channel();
+        let end = Box::new(move || {
+            let _ = to.send(());
+        });
+        let server = Server::new(self.rules.clone(), self.worker.0.clone(), self.config.clone(), end);
+        let serving = std::thread::Builder::new().name("control".into());
+        serving.spawn(move || server.serve(&listener)).map_err(|e| format!("a thread: {e}"))?;
+        notify("READY=1");
+        log("running");
+        let watchdog = Watchdog::from_environment();
+        let mut fed = Instant::now();
+        loop {
+            match signals.wait(PULSE) {
+                Some(libc::SIGTERM | libc::SIGINT) => return Ok(()),
+                Some(libc::SIGHUP) => {
+                    notify("RELOADING=1");
+                    match self.load_rules() {
+                        Ok(()) => log(format_args!("generation {} is in force", self.rules.generation().id)),
+                        Err(e) => log(format_args!("the ruleset stays as it is:\n{e}")),
+                    }
+                    notify("READY=1");
+                }
+                Some(libc::SIGCHLD) if self.guardian.is_gone() => {
+                    log(
+                        "the guardian has died: should this process be killed, `penstock down` gives the devices back",
+                    );
+                }
+                _ => {}
+            }
+            if ended.try_recv().is_ok() {
+                return Ok(());
+            }
+            self.rules.tick();
+            if self.worker.1.is_finished() {
+                return Err("the worker has died".into());
+            }
+            if let Some(period) = watchdog.0
+                && fed.elapsed() >= period
+            {
+                fed = Instant::now();
+                let (to, from) = channel();
+                self.worker.0.send(Request::Status(to));
+                if from.recv_timeout(period).is_ok() {
+                    notify("WATCHDOG=1");
+                }
+            }
+        }
+    }
+
+    /// Gives everything back.
+    fn stop(self, socket: &mut Socket) {
+        notify("STOPPING=1");
+        self.follow.0.send(Ask::Stop);
+        self.worker.0.send(Request::Stop);
+        // A thread that has panicked has said so.
+        let _ = self.follow.1.join();
+        give_all_back(socket, &self.taken);
+        let _ = self.worker.1.join();
+        self.guardian.dismiss();
+        log(format_args!("ended; {} devices are given back", self.taken.len()));
+    }
+}
+
+/// Tells systemd, where it is there (sd_notify(3)).
+fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() else { return };
+    use std::os::linux::net::SocketAddrExt;
+    let name = path.to_string_lossy();
+    let state = match state {
+        "RELOADING=1" => format!("{state}\nMONOTONIC_USEC={}", monotonic()),
+        _ => state.to_owned(),
+    };
+    // Nobody is there to be told that it failed.
+    let _ = match name.strip_prefix('@') {
+        Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
+            .and_then(|to| socket.send_to_addr(state.as_bytes(), &to)),
+        None => socket.send_to(state.as_bytes(), &*name),
+    };
+}
+
+/// Microseconds of the monotonic clock.
+fn monotonic() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the time, which lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}
+
+/// How often systemd wants to hear that all is well: half of what it waits.
+struct Watchdog(Option<Duration>);
+
+impl Watchdog {
+    fn from_environment() -> Self {
+        let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+        let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        Watchdog(number("WATCHDOG_USEC").filter(|_| ours).map(|us| Duration::from_micros(us / 2)))
+    }
+}
+
+/// The signals that are waited for; blocked, so that all threads leave them to that.
+struct Signals(libc::sigset_t);
+
+impl Signals {
+    fn block() -> Self {
+        // SAFETY: the set lives through the calls, which fill it and then read it.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            Signals(set)
+        }
+    }
+
+    /// The next one, if there is one in that time.
+    fn wait(&self, time: Duration) -> Option<i32> {
+        let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // SAFETY: set and time live through the call; what the signal says besides its number is not asked for.
+        let signal = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
+        (signal > 0).then_some(signal)
+    }
+}
+
+/// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.
+pub fn recover() -> Result<bool, String> {
+    let left = record::read();
+    if left.is_empty() {
+        return Ok(false);
+    }
+    let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
+    give_all_back(&mut socket, &left);
+    Ok(true)
+}

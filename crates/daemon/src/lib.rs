@@ -1,0 +1,44 @@
+//! The live dataplane of a network namespace.
+//!
+//! ```text
+//!   wire -- DEV.port --[ io ]--\                    /--[ TAP ]-- DEV -- the host's stack
+//!                               +---- worker ------+
+//!   wire -- DEV.port --[ io ]--/    (dataplane)     \--[ TAP ]-- DEV -- the host's stack
+//!                                    ^   ^    ^
+//!               networks -- follow --/   |    \-- requests, answers -- control -- clients
+//!               (netlink)             rules
+//! ```
+//!
+//! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
+//! - [`guardian`]: a process that gives the devices back when this one dies.
+//! - [`ports`]: how frames come and go.
+//! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`follow`]: the thread that keeps the network in step with the kernel's.
+//! - [`control`]: the socket: the ruleset with its generations, what is shown, the end.
+//!
+//! What it prints is told by [`Printer`], so that this crate knows no formats.
+
+pub mod control;
+mod daemon;
+mod follow;
+mod guardian;
+mod inbox;
+mod ports;
+mod sink;
+mod takeover;
+mod worker;
+
+pub use daemon::{Config, PortConfig, Printer, TracePrinter, recover, run};
+pub use ports::Driver;
+pub use sink::{PortTraffic, Traffic};
+pub use worker::{PortStatus, Status};
+
+/// Nanoseconds since the epoch.
+pub fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// A line of the log, on standard error: systemd takes it from there.
+pub(crate) fn log(line: impl std::fmt::Display) {
+    eprintln!("penstock: {line}");
+}

@@ -1,0 +1,144 @@
+//! How the frames of ports come and go: chosen by what works, or as it is asked for.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+use penstock_io::device::{
+    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpMode, XdpWish, promiscuous,
+    xdp,
+};
+
+use crate::takeover::Taken;
+
+/// What carries frames from and to a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// AF_XDP without copies where the device's driver can, else packet sockets.
+    #[default]
+    Auto,
+    /// Packet sockets: super-packets pass whole.
+    Packet,
+    /// AF_XDP, however it works: the best for small packets.
+    Xdp,
+    /// AF_XDP in the kernel's generic way.
+    XdpGeneric,
+}
+
+impl Driver {
+    /// By the words of the command line.
+    pub const NAMES: [(&str, Driver); 4] = [
+        ("auto", Driver::Auto),
+        ("packet", Driver::Packet),
+        ("xdp", Driver::Xdp),
+        ("xdp-generic", Driver::XdpGeneric),
+    ];
+}
+
+/// What carries the frames of a port, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A packet socket.
+    Packet,
+    /// AF_XDP.
+    Xdp(XdpKind),
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Carrier::Packet => f.write_str("packet socket"),
+            Carrier::Xdp(XdpKind { mode: XdpMode::Generic, .. }) => f.write_str("AF_XDP, generic"),
+            Carrier::Xdp(XdpKind { zero_copy: true, .. }) => f.write_str("AF_XDP, zero copy"),
+            Carrier::Xdp(XdpKind { zero_copy: false, .. }) => f.write_str("AF_XDP, copies"),
+        }
+    }
+}
+
+/// A port with both its sides.
+#[derive(Debug)]
+pub struct Port {
+    /// What was taken for it.
+    pub taken: Taken,
+    /// What carries its frames.
+    pub carrier: Carrier,
+    /// Queues of the wire.
+    pub rx: Vec<Rx>,
+    /// To the wire.
+    pub tx: Tx,
+    /// What the host sends.
+    pub host_rx: Rx,
+    /// What the host receives.
+    pub host_tx: Tx,
+    /// Keeps the device promiscuous, and the kernel from what it receives.
+    pub held: Held,
+}
+
+/// What holds as long as the port is there.
+#[derive(Debug)]
+pub struct Held {
+    _promiscuous: OwnedFd,
+    _shut: Option<Shut>,
+}
+
+/// The device of a port, as its driver needs to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// Bytes of network-layer packet.
+    pub mtu: u32,
+    /// Queues that receive.
+    pub queues: u32,
+    /// A device of the kernel's own: a veth, for instance.
+    pub is_virtual: bool,
+}
+
+/// Bytes of a frame beyond its packet: link header and two tags.
+const FRAME: usize = 22;
+
+impl Port {
+    /// Opens both sides.
+    pub fn open(taken: Taken, wire: Wire, driver: Driver, tap: Tap) -> Result<Port, String> {
+        let name = taken.port.clone();
+        let index = taken.device;
+        let error = move |e: std::io::Error| format!("{name}: {e}");
+        let held_promiscuous = promiscuous(index).map_err(&error)?;
+        let fits = wire.mtu as usize + FRAME <= xdp::LONGEST;
+        let wish = match driver {
+            Driver::Auto if fits && !wire.is_virtual => Some(XdpWish::ZeroCopy),
+            Driver::Auto | Driver::Packet => None,
+            Driver::Xdp => Some(XdpWish::Any),
+            Driver::XdpGeneric => Some(XdpWish::Generic),
+        };
+        let by_xdp = match wish.map(|wish| XdpDevice::open(index, wire.queues, wish)) {
+            Some(Ok(device)) => Some(device),
+            Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
+            Some(Err(_)) | None => None,
+        };
+        let (rx, tx, carrier) = match by_xdp {
+            Some(XdpDevice { rx, tx, kind }) => {
+                (rx.into_iter().map(Rx::Xdp).collect(), Tx::Xdp(tx), Carrier::Xdp(kind))
+            }
+            None => {
+                let rx = PacketRx::open(index, wire.mtu as usize + FRAME).map_err(&error)?;
+                let tx = PacketTx::open(index).map_err(&error)?;
+                (vec![Rx::Packet(rx)], Tx::Packet(tx), Carrier::Packet)
+            }
+        };
+        let shut = Shut::device(index);
+        let shut = match (shut, carrier) {
+            (Ok(shut), _) => Some(shut),
+            // What the program does not redirect is little: nothing of it is for a device without addresses.
+            (Err(_), Carrier::Xdp(_)) => None,
+            (Err(e), Carrier::Packet) => {
+                return Err(format!(
+                    "{}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}",
+                    taken.port
+                ));
+            }
+        };
+        tap.set_offloads(carrier == Carrier::Packet).map_err(&error)?;
+        let host_rx = Rx::Tap(TapRx::new(tap.try_clone().map_err(&error)?));
+        let host_tx = Tx::Tap(TapTx::new(tap));
+        let held = Held { _promiscuous: held_promiscuous, _shut: shut };
+        Ok(Port { taken, carrier, rx, tx, host_rx, host_tx, held })
+    }
+}

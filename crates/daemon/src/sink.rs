@@ -1,0 +1,242 @@
+//! Where packets go that leave the path: wires, the host, the log.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use penstock_io::device::{LocalTx, PacketTx, Tx};
+use penstock_net::{LOOPBACK, Link, Network};
+use penstock_packet::{Meta, Packet, PacketType};
+use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
+use penstock_wire::ethernet;
+
+use crate::control::Broadcast;
+use crate::daemon::{Printer, TracePrinter};
+use crate::follow::Ask;
+use crate::inbox::Inbox;
+
+/// Questions about neighbours that wait to be asked.
+const ASKS: usize = 1024;
+
+/// Frames and bytes of one side of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Frames, super-packets as one.
+    pub frames: u64,
+    /// Bytes with link headers.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.frames += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What passed a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortTraffic {
+    /// From the wire.
+    pub received: Traffic,
+    /// To the wire.
+    pub sent: Traffic,
+    /// From the host.
+    pub from_host: Traffic,
+    /// To the host.
+    pub to_host: Traffic,
+}
+
+/// The sending sides of a port.
+#[derive(Debug)]
+pub(crate) struct Out {
+    /// Index of the TAP.
+    pub(crate) index: u32,
+    pub(crate) tx: Tx,
+    pub(crate) host_tx: Tx,
+    pub(crate) traffic: PortTraffic,
+}
+
+/// All of it.
+pub(crate) struct LiveSink {
+    pub(crate) ports: Vec<Out>,
+    /// Number of the port by index of its link.
+    by_index: Vec<Option<u16>>,
+    net: Arc<Network>,
+    /// Devices that are no ports, and that packets were routed to.
+    others: HashMap<u32, Option<PacketTx>>,
+    local: Option<LocalTx>,
+    asks: Arc<Inbox<Ask>>,
+    printer: Box<dyn Printer>,
+    pub(crate) trace: Option<(TracePrinter, Arc<Broadcast>)>,
+    scratch: Vec<u8>,
+    line: String,
+    /// Packets for the host that no port could take there.
+    pub(crate) undelivered: u64,
+}
+
+impl LiveSink {
+    pub(crate) fn new(
+        ports: Vec<Out>,
+        net: Arc<Network>,
+        asks: Arc<Inbox<Ask>>,
+        printer: Box<dyn Printer>,
+    ) -> Self {
+        let mut by_index = vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
+        for (number, port) in ports.iter().enumerate() {
+            by_index[port.index as usize] = Some(number as u16);
+        }
+        LiveSink {
+            ports,
+            by_index,
+            net,
+            others: HashMap::new(),
+            local: LocalTx::open().ok(),
+            asks,
+            printer,
+            trace: None,
+            scratch: Vec::new(),
+            line: String::new(),
+            undelivered: 0,
+        }
+    }
+
+    /// Numbers of ports by indexes of links.
+    pub(crate) fn indexes(&self) -> &[Option<u16>] {
+        &self.by_index
+    }
+
+    /// Another network is in force.
+    pub(crate) fn set_network(&mut self, net: Arc<Network>) {
+        self.others.retain(|index, _| net.link(*index).is_some());
+        self.net = net;
+    }
+
+    /// Lets go all that is kept.
+    pub(crate) fn flush(&mut self) {
+        for port in &mut self.ports {
+            port.tx.flush();
+            port.host_tx.flush();
+        }
+        self.others.values_mut().flatten().for_each(PacketTx::flush);
+    }
+
+    #[inline]
+    fn port(&mut self, index: u32) -> Option<&mut Out> {
+        let number = (*self.by_index.get(index as usize)?)?;
+        self.ports.get_mut(usize::from(number))
+    }
+
+    /// The port by which the host receives on a device: the one below a VLAN device, and one of a bridge's, behind which the
+    /// host has a bridge, too. Tags are added on the way down, the outermost last.
+    fn way_up(&self, device: &Link, tags: &mut Vec<u8>) -> Option<u32> {
+        const LEVELS: usize = 8;
+        let mut link = device;
+        for _ in 0..LEVELS {
+            if let Some(vlan) = link.vlan() {
+                let tag = [vlan.protocol.to_be_bytes(), vlan.id.to_be_bytes()].concat();
+                tags.splice(0..0, tag);
+                link = self.net.link(vlan.lower)?;
+            } else if let Some(bridge) = link.bridge() {
+                return elected(bridge.ports.iter().copied(), &self.by_index);
+            } else {
+                return Some(link.index);
+            }
+        }
+        None
+    }
+
+    /// Gives a packet to the host as if it had come by a device.
+    fn give_host(&mut self, device: &Link, packet: &Packet) {
+        if device.index == LOOPBACK {
+            let sent = self.local.as_ref().is_some_and(|local| local.send(packet.network()));
+            self.undelivered += u64::from(!sent);
+            return;
+        }
+        // What the host itself has sent comes back to it without us.
+        if packet.meta.packet_type == PacketType::Loopback {
+            return;
+        }
+        let gso = packet.meta.gso;
+        let whole = packet.link().len() == ethernet::LEN;
+        if whole && let Some(port) = self.port(device.index) {
+            port.traffic.to_host.count(packet.frame().len());
+            port.host_tx.send(packet.frame(), gso, 0);
+            return;
+        }
+        let mut tags = Vec::new();
+        let Some(index) = self.way_up(device, &mut tags) else {
+            self.undelivered += 1;
+            return;
+        };
+        let mut frame = std::mem::take(&mut self.scratch);
+        frame.clear();
+        match packet.link().get(..12) {
+            Some(addresses) if whole => frame.extend_from_slice(addresses),
+            _ => {
+                frame.extend_from_slice(&device.mac.0);
+                frame.extend_from_slice(&[0; 6]);
+            }
+        }
+        frame.extend_from_slice(&tags);
+        frame.extend_from_slice(&packet.meta.protocol.to_be_bytes());
+        frame.extend_from_slice(packet.network());
+        match self.port(index) {
+            Some(port) => {
+                port.traffic.to_host.count(frame.len());
+                port.host_tx.send(&frame, gso, 0);
+            }
+            None => self.undelivered += 1,
+        }
+        self.scratch = frame;
+    }
+}
+
+/// The port by which a bridge of the host's and ours speak: the first of those that are ports.
+pub(crate) fn elected(ports: impl Iterator<Item = u32>, by_index: &[Option<u16>]) -> Option<u32> {
+    ports.filter(|p| by_index.get(*p as usize).is_some_and(|n| n.is_some())).min()
+}
+
+impl Sink for LiveSink {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        if let Some(port) = self.port(device.index) {
+            port.traffic.sent.count(frame.len());
+            port.tx.send(frame, meta.gso, meta.mark);
+            return;
+        }
+        let other = self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());
+        if let Some(tx) = other {
+            tx.send(frame, meta.gso, meta.mark);
+        }
+    }
+
+    fn deliver(&mut self, device: &Link, packet: &Packet) {
+        self.give_host(device, packet);
+    }
+
+    fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
+        // Whoever of the host's programs speaks it listens on a packet socket.
+        if drop.reason == DropReason::Ethertype {
+            let net = self.net.clone();
+            if let Some(link) = net.link(packet.meta.iif) {
+                self.give_host(link, packet);
+            }
+        }
+    }
+
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        self.printer.log(record, packet);
+    }
+
+    fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {
+        device.index != LOOPBACK && self.asks.try_send(Ask::Resolve(device.index, next_hop), ASKS)
+    }
+
+    fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
+        if let Some((print, to)) = &mut self.trace {
+            self.line.clear();
+            print(record, packet, &mut self.line);
+            to.say(&self.line);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A device becomes a port, and a TAP of the host takes its place with name, address, MTU and everything that stands on it;
+//! and back.
+//!
+//! Giving back works from any point in between, and by what the kernel says then: addresses that came meanwhile (a lease,
+//! for instance) are the device's afterwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use penstock_io::device::Tap;
+use penstock_netlink::links::{Change, Standing, change};
+use penstock_netlink::{Socket, State};
+
+use crate::log;
+
+/// Longest name of a device.
+const NAME_MAX: usize = 15;
+
+/// What was taken, and all that is needed to give it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// What the host, and rules, call it.
+    pub name: String,
+    /// What the device is called meanwhile.
+    pub port: String,
+    /// What it was called before.
+    pub before: String,
+    /// Index of the device.
+    pub device: u32,
+    /// Index of the TAP in its place.
+    pub tap: u32,
+    /// `disable_ipv6` of the device before.
+    no_ipv6: bool,
+    /// `IFLA_INET6_ADDR_GEN_MODE` before.
+    generate: u8,
+}
+
+fn told(what: &str, result: io::Result<()>) -> Result<(), String> {
+    result.map_err(|e| format!("{what}: {e}"))
+}
+
+fn sysctl(family: &str, device: &str, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/sys/net/{family}/conf/{device}/{name}"))
+}
+
+fn read_sysctl(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// Settings of a device that another gets, but those that are about the device itself.
+fn copy_sysctls(from: &str, to: &str) {
+    const OWN: [&str; 3] = ["disable_ipv6", "mtu", "stable_secret"];
+    for family in ["ipv4", "ipv6"] {
+        let Ok(all) = fs::read_dir(sysctl(family, from, "")) else { continue };
+        for name in all.flatten().filter_map(|e| e.file_name().into_string().ok()) {
+            if OWN.contains(&name.as_str()) {
+                continue;
+            }
+            let (value, there) = (read_sysctl(&sysctl(family, from, &name)), sysctl(family, to, &name));
+            if let Some(value) = value.filter(|v| read_sysctl(&there).as_ref() != Some(v)) {
+                // Some are to be read only.
+                let _ = fs::write(there, value);
+            }
+        }
+    }
+}
+
+/// What a device is called while it is a port.
+fn port_name(name: &str) -> String {
+    const END: &str = ".port";
+    let keep =
+        name.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|i| *i <= NAME_MAX - END.len()).last();
+    format!("{}{END}", &name[..keep.unwrap_or(0)])
+}
+
+/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `name` is what the host is to call it.
+pub fn prepare(socket: &mut Socket, device: &str, name: &str) -> Result<(Taken, Tap), String> {
+    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
+    let link = &found.link;
+    if !found.ethernet || link.is_loopback() {
+        return Err(format!("{device}: only Ethernet devices can be ports"));
+    }
+    if link.bridge().is_some() || link.vlan().is_some() {
+        return Err(format!("{device}: a {} cannot be a port; what is below it can", link.kind_name()));
+    }
+    if let Some(upper) = state.devices().iter().find(|d| d.link.vlan().is_some_and(|v| v.lower == link.index))
+    {
+        return Err(format!(
+            "{device}: the VLAN device {} stands on it; make it anew when {device} is a port",
+            upper.link.name
+        ));
+    }
+    if let Some(master) = found.master.as_ref().filter(|m| m.kind != "bridge") {
+        return Err(format!("{device}: it is part of a {}", master.kind));
+    }
+    let renamed = device == name;
+    let port = if renamed { port_name(device) } else { device.to_owned() };
+    let clash = if renamed { &port } else { name };
+    if name.is_empty() || name.len() > NAME_MAX || state.device(clash).is_some() {
+        return Err(format!("{clash}: there is such a device, or it is no name for one"));
+    }
+    let tap = Tap::open("penstock%d").map_err(|e| format!("a TAP: {e}"))?;
+    let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
+    let attributes = [
+        Change::Mac(link.mac.0),
+        Change::Mtu(link.mtu),
+        Change::QueueLen(found.queue_len),
+        Change::Group(link.group),
+        // Its addresses come with everything else.
+        Change::Generate(1),
+    ];
+    told("the TAP", change(socket, index, &attributes))?;
+    copy_sysctls(device, tap.name());
+    let taken = Taken {
+        name: name.to_owned(),
+        port,
+        before: device.to_owned(),
+        device: link.index,
+        tap: index,
+        no_ipv6: read_sysctl(&sysctl("ipv6", device, "disable_ipv6")).is_some_and(|v| v == "1"),
+        generate: found.generate,
+    };
+    Ok((taken, tap))
+}
+
+/// Puts the TAP in the place of the device.
+pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let found = state.devices().iter().find(|d| d.link.index == taken.device);
+    let found = found.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
+    let standing = Standing::read(socket, taken.device).map_err(|e| format!("{}: {e}", taken.before))?;
+    if taken.port != taken.before {
+        told(&format!("{} to {}", taken.before, taken.port), rename(socket, taken.device, &taken.port))?;
+    }
+    told(&taken.name, rename(socket, taken.tap, &taken.name))?;
+    standing.remove(socket);
+    let _ = fs::write(sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
+    let _ = fs::write(sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
+    if let Some(master) = &found.master {
+        told(&taken.port, change(socket, taken.device, &[Change::Master(0)]))?;
+        told(&taken.name, change(socket, taken.tap, &[Change::Master(master.index)]))?;
+    }
+    told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))?;
+    if found.link.up {
+        told(&taken.name, change(socket, taken.tap, &[Change::Up(true)]))?;
+    }
+    for refused in standing.put(socket, taken.device, taken.tap) {
+        log(format_args!("{}: could not take over {refused}", taken.name));
+    }
+    Ok(())
+}
+
+/// Renames a link, taking it down for that where the kernel asks for it (before Linux 6.2).
+fn rename(socket: &mut Socket, index: u32, name: &str) -> io::Result<()> {
+    match change(socket, index, &[Change::Name(name)]) {
+        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+            change(socket, index, &[Change::Up(false)])?;
+            change(socket, index, &[Change::Name(name)])?;
+            change(socket, index, &[Change::Up(true)])
+        }
+        result => result,
+    }
+}
+
+/// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works wherever taking it stopped.
+/// The TAP itself goes with its last descriptor.
+pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
+    let Some(device) = of(taken.device) else { return Err(format!("{}: the device is gone", taken.port)) };
+    let tap = of(taken.tap);
+    let standing = match tap {
+        Some(_) => Standing::read(socket, taken.tap).map_err(|e| format!("{}: {e}", taken.name))?,
+        None => Standing::default(),
+    };
+    standing.remove(socket);
+    if let Some(tap) = tap
+        && *tap.link.name == *taken.name
+    {
+        told(&taken.name, rename(socket, taken.tap, &format!("penstock{}", taken.tap % 1_000_000)))?;
+    }
+    if *device.link.name != *taken.before {
+        told(&taken.before, rename(socket, taken.device, &taken.before))?;
+    }
+    if let Some(master) = tap.and_then(|t| t.master.as_ref()) {
+        let _ = change(socket, taken.tap, &[Change::Master(0)]);
+        told(&taken.before, change(socket, taken.device, &[Change::Master(master.index)]))?;
+    }
+    let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
+    let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
+    let _ = fs::write(sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
+    if let Some(tap) = tap {
+        let attributes = [Change::Mtu(tap.link.mtu), Change::Up(tap.link.up)];
+        told(&taken.before, change(socket, taken.device, &attributes))?;
+    }
+    for refused in standing.put(socket, taken.tap, taken.device) {
+        log(format_args!("{}: could not give back {refused}", taken.before));
+    }
+    Ok(())
+}
+
+/// What was taken, kept in a file for the case that this process and its guardian end together.
+pub mod record {
+    use super::*;
+
+    /// The file of this network namespace.
+    pub fn path() -> io::Result<PathBuf> {
+        use std::os::unix::fs::MetadataExt;
+        let namespace = fs::metadata("/proc/self/ns/net")?.ino();
+        Ok(PathBuf::from(format!("/run/penstock/{namespace}.ports")))
+    }
+
+    /// Writes it.
+    pub fn write(all: &[Taken]) -> io::Result<()> {
+        let path = path()?;
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let line = |t: &Taken| {
+            let (six, generate) = (u8::from(t.no_ipv6), t.generate);
+            format!("{} {} {} {} {} {six} {generate}\n", t.name, t.port, t.before, t.device, t.tap)
+        };
+        fs::write(path, all.iter().map(line).collect::<String>())
+    }
+
+    /// Reads it; nothing was taken where there is none.
+    pub fn read() -> Vec<Taken> {
+        let text = path().and_then(fs::read_to_string).unwrap_or_default();
+        let taken = text.lines().filter_map(|line| {
+            let mut words = line.split(' ');
+            let mut next = || words.next().map(str::to_owned);
+            let (name, port, before) = (next()?, next()?, next()?);
+            let mut number = || words.next()?.parse::<u32>().ok();
+            let (device, tap, six, generate) = (number()?, number()?, number()?, number()?);
+            Some(Taken { name, port, before, device, tap, no_ipv6: six != 0, generate: generate as u8 })
+        });
+        taken.collect()
+    }
+
+    /// Removes it.
+    pub fn remove() {
+        if let Ok(path) = path() {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_ports_are_names_of_devices() {
+        for (name, port) in [
+            ("eth0", "eth0.port"),
+            ("enp0s31f6", "enp0s31f6.port"),
+            ("abcdefghijklmno", "abcdefghij.port"),
+            ("äöüäöüä", "äöüäö.port"),
+        ] {
+            assert_eq!(port_name(name), port);
+            assert!(port_name(name).len() <= NAME_MAX);
+        }
+    }
+}

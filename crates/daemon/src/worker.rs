@@ -1,0 +1,271 @@
+//! The thread that does packets: bursts from all ports in turn, and between them what others ask for.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use penstock_conntrack::{Statistics, Style};
+use penstock_io::device::{Rx, wait};
+use penstock_net::Network;
+use penstock_path::{Counters, Dataplane, Frame};
+use penstock_ruleset::link::Linked;
+
+use crate::control::Broadcast;
+use crate::daemon::TracePrinter;
+use crate::inbox::Inbox;
+use crate::ports::Held;
+use crate::sink::{LiveSink, PortTraffic, elected};
+use crate::{log, now};
+
+/// Nanoseconds after which time is passed on, with packets or without.
+const TICK: u64 = 20_000_000;
+/// Milliseconds to wait for frames when there are none; what has to do with time is late by that much at most.
+const IDLE: i32 = 50;
+/// Bursts from wires between two looks at what the host sends, as long as there are any.
+const ROUNDS: u32 = 4;
+
+/// What others ask of the worker.
+pub(crate) enum Request {
+    /// Another state of the network is in force.
+    Network(Arc<Network>),
+    /// Another generation is in force. Answered when it is.
+    Rules(Arc<Linked>, Sender<()>),
+    /// What happened so far.
+    Status(Sender<Status>),
+    /// The connections, a line each.
+    Connections(Sender<Vec<String>>),
+    /// Steps of traced packets go there, or nowhere.
+    Trace(Option<(TracePrinter, Arc<Broadcast>)>),
+    /// The end.
+    Stop,
+}
+
+/// A port as `penstock show` shows it.
+#[derive(Clone, Debug)]
+pub struct PortStatus {
+    /// What the host calls it.
+    pub name: String,
+    /// What the device is called.
+    pub device: String,
+    /// What carries its frames.
+    pub carrier: String,
+    /// What passed.
+    pub traffic: PortTraffic,
+    /// Frames that were lost before they were received, as far as it is known.
+    pub lost: u64,
+    /// Frames that the device did not take.
+    pub refused: u64,
+    /// Frames that the host did not take.
+    pub host_refused: u64,
+}
+
+/// What happened so far.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Ports in their order.
+    pub ports: Vec<PortStatus>,
+    /// Packets, and drops by their reasons.
+    pub counters: Counters,
+    /// Connections that are tracked.
+    pub connections: u64,
+    /// What happened to connections.
+    pub tracking: Statistics,
+    /// Packets that wait for programs.
+    pub queued: u64,
+    /// Packets for the host that no port could take there.
+    pub undelivered: u64,
+    /// Why there is no machine code, if there should be.
+    pub compile_error: Option<String>,
+}
+
+/// A receiving side, and its port.
+pub(crate) struct In {
+    pub(crate) port: usize,
+    pub(crate) rx: Rx,
+}
+
+/// Words about a port for `show`.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) device: String,
+    pub(crate) carrier: String,
+}
+
+pub(crate) struct Worker {
+    pub(crate) path: Dataplane,
+    pub(crate) sink: LiveSink,
+    pub(crate) wires: Vec<In>,
+    pub(crate) hosts: Vec<In>,
+    pub(crate) names: Vec<Named>,
+    /// What holds as long as it works.
+    #[expect(dead_code, reason = "dropped with it")]
+    pub(crate) held: Vec<Held>,
+    pub(crate) inbox: Arc<Inbox<Request>>,
+}
+
+impl Worker {
+    /// Works until it is told to stop; then all devices are closed.
+    pub(crate) fn run(mut self) {
+        let (mut round, mut ticked, mut ready) = (0u32, 0, Vec::new());
+        loop {
+            while let Some(request) = self.inbox.take() {
+                if !self.serve(request) {
+                    return;
+                }
+            }
+            let time = now();
+            let mut frames = 0;
+            for i in 0..self.wires.len() {
+                frames += self.receive_wire(i, time);
+            }
+            round = round.wrapping_add(1);
+            let all = frames == 0 || round.is_multiple_of(ROUNDS);
+            if all {
+                for i in 0..self.hosts.len() {
+                    frames += self.receive_host(i, time);
+                }
+            }
+            if time.saturating_sub(ticked) >= TICK {
+                ticked = time;
+                self.path.advance(time, &mut self.sink);
+                self.sink.flush();
+            } else if frames > 0 {
+                self.sink.flush();
+            }
+            if frames == 0 && all {
+                self.wait(&mut ready);
+            }
+        }
+    }
+
+    fn wait(&self, ready: &mut Vec<bool>) {
+        let inputs = self.wires.iter().chain(&self.hosts);
+        let fds: Vec<BorrowedFd<'_>> = inputs.map(|i| i.rx.as_fd()).chain([self.inbox.as_fd()]).collect();
+        if let Err(e) = wait(&fds, ready, IDLE) {
+            log(format_args!("waiting for frames: {e}"));
+            std::thread::sleep(std::time::Duration::from_millis(IDLE as u64));
+        }
+    }
+
+    /// A burst from a wire; how many frames it had.
+    fn receive_wire(&mut self, i: usize, time: u64) -> usize {
+        let Worker { path, sink, wires, .. } = self;
+        let Some(In { port, rx }) = wires.get_mut(i) else { return 0 };
+        let count = rx.fetch();
+        if count == 0 {
+            return 0;
+        }
+        let Some(device) = sink.ports.get_mut(*port).map(|out| {
+            let received = &mut out.traffic.received;
+            (0..count).filter_map(|i| rx.frame(i)).for_each(|frame| received.count(frame.bytes.len()));
+            out.index
+        }) else {
+            return 0;
+        };
+        let mut at = 0;
+        while at < count {
+            match rx.frame(at) {
+                None => at += 1,
+                Some(received) if received.gso.is_some() => {
+                    if let Some(gso) = received.gso {
+                        path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
+                    }
+                    at += 1;
+                }
+                Some(_) => {
+                    let plain = |i: &usize| rx.frame(*i).is_some_and(|f| f.gso.is_none());
+                    let end = (at..count).find(|i| !plain(i)).unwrap_or(count);
+                    let frames = (at..end).filter_map(|i| rx.frame(i));
+                    path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
+                    at = end;
+                }
+            }
+        }
+        rx.release();
+        count
+    }
+
+    /// What the host has sent on a port; how many frames.
+    fn receive_host(&mut self, i: usize, time: u64) -> usize {
+        let Worker { path, sink, hosts, .. } = self;
+        let Some(In { port, rx }) = hosts.get_mut(i) else { return 0 };
+        let count = rx.fetch();
+        for frame in (0..count).filter_map(|i| rx.frame(i)) {
+            let Some(out) = sink.ports.get_mut(*port) else { continue };
+            out.traffic.from_host.count(frame.bytes.len());
+            let device = out.index;
+            let Some(device) = sender(path.network(), device, frame.bytes, sink) else { continue };
+            path.send_from_host(Frame { device, bytes: frame.bytes, time }, frame.gso, sink);
+        }
+        count
+    }
+
+    /// Does what is asked; `false` for the end.
+    fn serve(&mut self, request: Request) -> bool {
+        match request {
+            Request::Network(net) => {
+                self.sink.set_network(net.clone());
+                self.path.set_network(net, now(), &mut self.sink);
+                self.sink.flush();
+            }
+            Request::Rules(linked, done) => {
+                self.path.set_rules(linked);
+                // Whoever asked may be gone.
+                let _ = done.send(());
+            }
+            Request::Status(to) => {
+                let _ = to.send(self.status());
+            }
+            Request::Connections(to) => {
+                let lines = self.path.conntrack().iter().map(|c| c.line(Style::default()).to_string());
+                let _ = to.send(lines.collect());
+            }
+            Request::Trace(trace) => self.sink.trace = trace,
+            Request::Stop => {
+                self.sink.flush();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn status(&self) -> Status {
+        let port = |(number, named): (usize, &Named)| {
+            let out = self.sink.ports.get(number)?;
+            let lost = self.wires.iter().filter(|w| w.port == number).map(|w| w.rx.lost()).sum();
+            Some(PortStatus {
+                name: named.name.clone(),
+                device: named.device.clone(),
+                carrier: named.carrier.clone(),
+                traffic: out.traffic,
+                lost,
+                refused: out.tx.refused(),
+                host_refused: out.host_tx.refused(),
+            })
+        };
+        Status {
+            ports: self.names.iter().enumerate().filter_map(port).collect(),
+            counters: self.path.counters().clone(),
+            connections: self.path.conntrack().count().into(),
+            tracking: *self.path.conntrack().statistics(),
+            queued: self.path.queued() as u64,
+            undelivered: self.sink.undelivered,
+            compile_error: self.path.compile_error().map(|e| e.to_string()),
+        }
+    }
+}
+
+/// The device that the host sends a frame on which comes by a port: the port itself, or the bridge that the port is in. The
+/// host's bridge sends what it floods by all ports: it counts once. Frames of a port's own address, or for the link alone,
+/// are the port's.
+fn sender(net: &Network, device: u32, frame: &[u8], sink: &LiveSink) -> Option<u32> {
+    let Some(port) = net.bridge_port(device) else { return Some(device) };
+    let own = net.link(device).is_some_and(|link| frame.get(6..12) == Some(&link.mac.0));
+    let bridge_mac = net.link(port.bridge).map(|l| l.mac);
+    let of_bridge = bridge_mac.is_some_and(|mac| frame.get(6..12) == Some(&mac.0));
+    if frame.starts_with(&[0x01, 0x80, 0xc2, 0, 0]) || own && !of_bridge {
+        return Some(device);
+    }
+    let ports = net.link(port.bridge)?.bridge()?.ports.iter().copied();
+    (elected(ports, sink.indexes()) == Some(device)).then_some(port.bridge)
+}

@@ -1,0 +1,391 @@
+//! What came and went from one generation to another, a line each: `nft monitor`.
+//!
+//! It is found by comparing them, so that a batch may come from anywhere; what came and went in the same batch is not told.
+//! Elements of sets that rules change belong to no generation, and are not told either.
+
+use std::sync::Arc;
+
+use penstock_ruleset::model::{Chain, Generation, Set, Table};
+use serde_json::Value;
+
+use super::Options;
+use super::echo::one_line;
+use crate::ast::Expr;
+use crate::delinearize::Delinearizer;
+use crate::json;
+use crate::names::Names;
+use crate::print::Printer;
+use crate::print::listing::{Listing, family_name, object_name};
+
+/// What is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Object {
+    All,
+    Tables,
+    Chains,
+    Rules,
+    Sets,
+    Elements,
+    Traces,
+}
+
+/// What a `monitor` command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    new: bool,
+    destroy: bool,
+    object: Object,
+}
+
+impl Watch {
+    /// Reads a command; `None` for another one than `monitor`, and the message for one that is wrong.
+    pub fn parse(text: &str) -> Option<Result<Watch, String>> {
+        let mut words =
+            text.split_whitespace().map(|w| w.trim_end_matches(';')).filter(|w| !w.is_empty()).peekable();
+        if words.next() != Some("monitor") {
+            return None;
+        }
+        let (new, destroy) = match words.next_if(|w| matches!(*w, "new" | "destroy")) {
+            None => (true, true),
+            Some("new") => (true, false),
+            Some(_) => (false, true),
+        };
+        let object = match words.next() {
+            None | Some("ruleset") => Object::All,
+            Some("tables") => Object::Tables,
+            Some("chains") => Object::Chains,
+            Some("rules") => Object::Rules,
+            Some("sets" | "maps") => Object::Sets,
+            Some("elements") => Object::Elements,
+            Some("trace") => Object::Traces,
+            Some(other) => return Some(Err(format!("Error: invalid event {other}\n"))),
+        };
+        if let Some(more) = words.next() {
+            return Some(Err(format!("Error: syntax error, unexpected {more}\n")));
+        }
+        Some(Ok(Watch { new, destroy, object }))
+    }
+
+    /// Whether traces are asked for, and not changes.
+    pub fn traces(&self) -> bool {
+        self.object == Object::Traces
+    }
+
+    fn shows(&self, object: Object) -> bool {
+        self.object == Object::All || self.object == object
+    }
+
+    /// What came and went, with ends of lines; as JSON where the options say so.
+    pub fn lines(
+        &self,
+        before: &Generation,
+        after: &Generation,
+        options: &Options,
+        names: &dyn Names,
+        now: u64,
+    ) -> String {
+        let mut out = Teller { watch: *self, options, names, now, out: String::new() };
+        let same = |a: &Table, b: &Table| a.handle == b.handle;
+        for table in &before.tables {
+            let now_there = after.tables.iter().find(|t| same(t, table));
+            if now_there.is_none_or(|t| !Arc::ptr_eq(t, table)) && self.destroy {
+                out.gone(before, table, now_there.map(|t| &**t));
+            }
+        }
+        for table in &after.tables {
+            let before_there = before.tables.iter().find(|t| same(t, table));
+            if before_there.is_none_or(|t| !Arc::ptr_eq(t, table)) && self.new {
+                out.come(after, before_there.map(|t| &**t), table);
+            }
+        }
+        out.out
+    }
+}
+
+struct Teller<'a> {
+    watch: Watch,
+    options: &'a Options,
+    names: &'a dyn Names,
+    now: u64,
+    out: String,
+}
+
+fn named(table: &Table, name: &str) -> String {
+    format!("{} {} {name}", family_name(table.family), table.name)
+}
+
+impl<'a> Teller<'a> {
+    fn listing<'g>(&self, generation: &'g Generation) -> Listing<'g>
+    where
+        'a: 'g,
+    {
+        let mut format = self.options.format;
+        format.handles = false;
+        format.backends = false;
+        Listing { generation, format, names: self.names, now: self.now }
+    }
+
+    fn handle(&self, handle: u64) -> String {
+        if self.options.format.handles { format!(" # handle {handle}") } else { String::new() }
+    }
+
+    fn say(&mut self, verb: &str, text: impl FnOnce(&Self) -> String, object: impl FnOnce() -> Value) {
+        if self.options.json {
+            self.out.push_str(&json::to_text(&json::event(verb, object())));
+        } else {
+            let text = text(self);
+            self.out.push_str(&format!("{verb} {text}"));
+        }
+        self.out.push('\n');
+    }
+
+    fn elements(&self, table: &Table, set: &Set) -> Vec<(String, Expr)> {
+        if set.dynamic().is_some() {
+            return Vec::new();
+        }
+        let all = Delinearizer { table, now: self.now }.elements(set);
+        let text = |expr: Expr| {
+            let mut printer = Printer::new(self.options.format, self.names);
+            printer.expr(&expr);
+            (printer.out, expr)
+        };
+        all.into_iter().map(text).collect()
+    }
+
+    /// Elements that one set has and the other has not.
+    fn difference(&self, table: &Table, set: &Set, other: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+        let there: std::collections::HashSet<String> = other
+            .map(|(table, set)| self.elements(table, set).into_iter().map(|(text, _)| text).collect())
+            .unwrap_or_default();
+        self.elements(table, set).into_iter().filter(|(text, _)| !there.contains(text)).collect()
+    }
+
+    fn told_elements(
+        &mut self,
+        verb: &str,
+        listing: &Listing<'_>,
+        table: &Table,
+        set: &Set,
+        all: Vec<(String, Expr)>,
+    ) {
+        for (text, expr) in all {
+            let object = || json::Tables { listing, table }.some_elements(set, std::slice::from_ref(&expr));
+            self.say(verb, |_| format!("element {} {{ {text} }}", named(table, &set.name)), object);
+        }
+    }
+
+    /// What a table has lost, or all of it: as the kernel tells it, rules first, the table last.
+    fn gone(&mut self, generation: &Generation, table: &Table, now: Option<&Table>) {
+        let listing = &self.listing(generation);
+        let json = json::Tables { listing, table };
+        let chain_now = |c: &Chain| now.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
+        if self.watch.shows(Object::Rules) {
+            for chain in &table.chains {
+                let left = chain_now(chain);
+                for rule in &chain.rules {
+                    if left.is_some_and(|c| c.rules.iter().any(|r| r.handle == rule.handle)) {
+                        continue;
+                    }
+                    let text =
+                        |_: &Self| format!("rule {} handle {}", named(table, &chain.name), rule.handle);
+                    self.say("delete", text, || json.rule(chain, rule));
+                }
+            }
+        }
+        for set in table.sets.iter().filter(|s| !s.anonymous) {
+            let left = now.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
+            if self.watch.shows(Object::Elements) && left.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
+                let lost = self.difference(table, set, left);
+                self.told_elements("delete", listing, table, set, lost);
+            }
+            if left.is_none() && self.watch.shows(Object::Sets) {
+                let kind = if set.data.is_some() { "map" } else { "set" };
+                let text = |_: &Self| format!("{kind} {}", named(table, &set.name));
+                self.say("delete", text, || json.set(set, Vec::new()));
+            }
+        }
+        if self.watch.shows(Object::All) {
+            for object in &table.objects {
+                if now.is_none_or(|t| t.objects.iter().all(|o| o.handle != object.handle)) {
+                    let kind = object_name(object.value.kind());
+                    let text = |_: &Self| format!("{kind} {}", named(table, &object.name));
+                    self.say("delete", text, || json.object(object));
+                }
+            }
+            for flowtable in &table.flowtables {
+                if now.is_none_or(|t| t.flowtables.iter().all(|f| f.handle != flowtable.handle)) {
+                    let text = |_: &Self| format!("flowtable {}", named(table, &flowtable.name));
+                    self.say("delete", text, || json.flowtable(flowtable));
+                }
+            }
+        }
+        if self.watch.shows(Object::Chains) {
+            for chain in table.chains.iter().filter(|c| !c.anonymous && chain_now(c).is_none()) {
+                self.say("delete", |_| format!("chain {}", named(table, &chain.name)), || json.chain(chain));
+            }
+        }
+        if now.is_none() && self.watch.shows(Object::Tables) {
+            let text = |_: &Self| format!("table {} {}", family_name(table.family), table.name);
+            self.say("delete", text, || json.header());
+        }
+    }
+
+    /// What a table has got, or all of it: the table first, rules last.
+    fn come(&mut self, generation: &Generation, before: Option<&Table>, table: &Table) {
+        let listing = &self.listing(generation);
+        let json = json::Tables { listing, table };
+        if before.is_none() && self.watch.shows(Object::Tables) {
+            let text = |t: &Self| {
+                format!("table {} {}{}", family_name(table.family), table.name, t.handle(table.handle))
+            };
+            self.say("add", text, || json.header());
+        }
+        let chain_before = |c: &Chain| before.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));
+        if self.watch.shows(Object::Chains) {
+            for chain in table.chains.iter().filter(|c| !c.anonymous) {
+                let changed = chain_before(chain)
+                    .is_none_or(|old| (&old.name, &old.base) != (&chain.name, &chain.base));
+                if !changed {
+                    continue;
+                }
+                let text = |t: &Self| {
+                    let bare = Chain { rules: Vec::new(), userdata: Default::default(), ..(**chain).clone() };
+                    let body = one_line(&listing.chain(table, &bare), "; ", ";");
+                    let body = if chain.base.is_some() { format!(" {{ {body} }}") } else { String::new() };
+                    format!("chain {}{body}{}", named(table, &chain.name), t.handle(chain.handle))
+                };
+                self.say("add", text, || json.chain(chain));
+            }
+        }
+        if self.watch.shows(Object::All) {
+            for object in &table.objects {
+                if before.is_some_and(|t| t.objects.iter().any(|o| o.handle == object.handle)) {
+                    continue;
+                }
+                let text = |t: &Self| {
+                    let kind = object_name(object.value.kind());
+                    let body = one_line(&listing.object(table, object), "; ", "");
+                    format!("{kind} {} {{{} {body} }} ", named(table, &object.name), t.handle(object.handle))
+                };
+                self.say("add", text, || json.object(object));
+            }
+        }
+        for set in table.sets.iter().filter(|s| !s.anonymous) {
+            let old = before.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
+            if old.is_none() && self.watch.shows(Object::Sets) {
+                let text = |t: &Self| {
+                    let kind = if set.data.is_some() { "map" } else { "set" };
+                    let body = one_line(&listing.set_with(table, set, &[]), "; ", ";");
+                    format!("{kind} {} {{{} {body} }} ", named(table, &set.name), t.handle(set.handle))
+                };
+                self.say("add", text, || json.set(set, Vec::new()));
+            }
+            if self.watch.shows(Object::Elements) && old.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
+                let new = self.difference(table, set, old);
+                self.told_elements("add", listing, table, set, new);
+            }
+        }
+        if self.watch.shows(Object::All) {
+            for flowtable in &table.flowtables {
+                if before.is_some_and(|t| t.flowtables.iter().any(|f| f.handle == flowtable.handle)) {
+                    continue;
+                }
+                let text = |t: &Self| {
+                    let body = one_line(&listing.flowtable(table, flowtable), "; ", ";");
+                    format!(
+                        "flowtable {} {{ {body} }}{}",
+                        named(table, &flowtable.name),
+                        t.handle(flowtable.handle)
+                    )
+                };
+                self.say("add", text, || json.flowtable(flowtable));
+            }
+        }
+        if self.watch.shows(Object::Rules) {
+            for chain in &table.chains {
+                let old = chain_before(chain);
+                for rule in &chain.rules {
+                    if old.is_some_and(|c| c.rules.iter().any(|r| r.handle == rule.handle)) {
+                        continue;
+                    }
+                    let text = |t: &Self| {
+                        let text = listing.rule(table, rule);
+                        format!("rule {} {text}{}", named(table, &chain.name), t.handle(rule.handle))
+                    };
+                    self.say("add", text, || json.rule(chain, rule));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_ruleset::Ruleset;
+
+    use super::*;
+    use crate::names::NoNames;
+    use crate::session::Session;
+    use crate::source::{NoFiles, Origin};
+
+    /// What `nft monitor` would say of some commands, one batch each.
+    fn told(watch: &str, batches: &[&str]) -> String {
+        let watch = Watch::parse(watch).unwrap().unwrap();
+        let (mut ruleset, mut out) = (Ruleset::default(), String::new());
+        for text in batches {
+            let before = ruleset.generation();
+            let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+            let outcome = session.run(Origin::CommandLine, (*text).into(), &mut ruleset, 0);
+            assert!(outcome.ok, "{}", outcome.stderr);
+            out += &watch.lines(&before, &ruleset.generation(), &Options::default(), &NoNames, 0);
+        }
+        out
+    }
+
+    const BATCHES: [&str; 4] = [
+        "table inet t {
+           set s {
+             type ipv4_addr; elements = { 198.18.0.1 }
+           }
+           chain c {
+             type filter hook input priority 0; tcp dport 22 counter accept
+           }
+         }",
+        "add element inet t s { 198.18.0.2 }; delete element inet t s { 198.18.0.1 }",
+        "add rule inet t c drop; delete rule inet t c handle 3",
+        "flush ruleset",
+    ];
+
+    #[test]
+    fn what_comes_and_goes_is_told_in_the_kernels_order() {
+        assert_eq!(
+            told("monitor", &BATCHES),
+            "add table inet t\n\
+             add chain inet t c { type filter hook input priority filter; policy accept; }\n\
+             add set inet t s { type ipv4_addr; } \n\
+             add element inet t s { 198.18.0.1 }\n\
+             add rule inet t c tcp dport 22 counter packets 0 bytes 0 accept\n\
+             delete element inet t s { 198.18.0.1 }\n\
+             add element inet t s { 198.18.0.2 }\n\
+             delete rule inet t c handle 3\n\
+             add rule inet t c drop\n\
+             delete rule inet t c handle 4\n\
+             delete element inet t s { 198.18.0.2 }\n\
+             delete set inet t s\n\
+             delete chain inet t c\n\
+             delete table inet t\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_told() {
+        assert_eq!(told("monitor new tables", &BATCHES), "add table inet t\n");
+        assert_eq!(
+            told("monitor destroy rules", &BATCHES),
+            "delete rule inet t c handle 3\ndelete rule inet t c handle 4\n"
+        );
+        assert_eq!(Watch::parse("list ruleset"), None);
+        assert_eq!(Watch::parse("monitor foo"), Some(Err("Error: invalid event foo\n".into())));
+        assert!(Watch::parse("monitor trace").unwrap().unwrap().traces());
+    }
+}
