@@ -1,4 +1,4 @@
-//! Benchmarks of the packet path in memory, on one core: `penstock bench`.
+//! Benchmarks of the packet path in memory, on one core, and of the kernel's beside it: `penstock bench`.
 //!
 //! A benchmark is a list of variants. All variants of a benchmark run by turns, round by round, so that what disturbs
 //! the machine disturbs all of them; a variant's figure is the median of its rounds, its ratio the median of the
@@ -13,6 +13,7 @@ mod forward;
 mod frames;
 mod hooks;
 mod ingress;
+mod kernel;
 pub mod measure;
 pub mod plot;
 pub mod report;
@@ -28,39 +29,56 @@ pub struct Bench {
     pub name: &'static str,
     /// What it shows, in a line.
     pub about: &'static str,
-    variants: fn() -> Vec<Variant>,
+    variants: fn() -> Result<Vec<Variant>, String>,
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 8] = [
+pub const BENCHES: [Bench; 9] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
-        variants: ingress::variants,
+        variants: || Ok(ingress::variants()),
     },
     Bench {
         name: "sets",
         about: "each set backend with 1000 elements, against the bitmap",
-        variants: sets::variants,
+        variants: || Ok(sets::variants()),
     },
     Bench {
         name: "rules",
         about: "linear rules, 10 to 100,000, and ClassBench-style lists",
-        variants: rules::variants,
+        variants: || Ok(rules::variants()),
     },
-    Bench { name: "hooks", about: "no, empty, one and three chains on a hook", variants: hooks::variants },
+    Bench {
+        name: "hooks",
+        about: "no, empty, one and three chains on a hook",
+        variants: || Ok(hooks::variants()),
+    },
     Bench {
         name: "egress",
         about: "egress without a rule and with one that does not match",
-        variants: egress::variants,
+        variants: || Ok(egress::variants()),
     },
-    Bench { name: "forward", about: "forwarding: plain, stateful, with NAT", variants: forward::variants },
+    Bench {
+        name: "forward",
+        about: "forwarding: plain, stateful, with NAT",
+        variants: || Ok(forward::variants()),
+    },
     Bench {
         name: "flow",
         about: "established flows: rules, and flowtables at early ingress",
-        variants: flow::variants,
+        variants: || Ok(flow::variants()),
     },
-    Bench { name: "compile", about: "from a commit to effect, and compiling", variants: compile::variants },
+    Bench {
+        name: "compile",
+        about: "from a commit to effect, and compiling",
+        variants: || Ok(compile::variants()),
+    },
+    Bench {
+        name: "kernel",
+        about: "the kernel's own rules, forwarding and XDP over veth (takes root)",
+        variants: kernel::variants,
+    },
 ];
 
 impl Bench {
@@ -70,12 +88,15 @@ impl Bench {
     }
 
     /// Runs it: all variants, or one and what it is compared with. Nothing comes of a variant that there is not.
-    pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Vec<Figure> {
-        let mut variants = (self.variants)();
+    ///
+    /// # Errors
+    /// What it needs is not there, in a sentence: rights, tools.
+    pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Vec<Figure>, String> {
+        let mut variants = (self.variants)()?;
         if let Some(name) = variant {
             let against = variants.iter().find(|v| v.name == name).and_then(|v| v.against);
             variants.retain(|v| v.name == name || Some(&*v.name) == against);
         }
-        measure::by_turns(variants, effort)
+        Ok(measure::by_turns(variants, effort))
     }
 }

@@ -14,17 +14,32 @@ pub struct Variant {
     pub run: Box<dyn FnMut()>,
     /// What it measures in place of time: bytes per flow.
     pub memory: Option<fn() -> f64>,
+    /// Time that others have spent on a processor for it; it counts too.
+    pub others: Option<Box<dyn Fn() -> Duration>>,
 }
 
 impl Variant {
     /// A variant without comparison.
     pub fn new(name: impl Into<String>, operations: u64, run: impl FnMut() + 'static) -> Self {
-        Variant { name: name.into(), against: None, operations, run: Box::new(run), memory: None }
+        Variant {
+            name: name.into(),
+            against: None,
+            operations,
+            run: Box::new(run),
+            memory: None,
+            others: None,
+        }
     }
 
     /// A variant that measures memory, once.
     pub fn memory(name: impl Into<String>, bytes: fn() -> f64) -> Self {
         Variant { memory: Some(bytes), ..Variant::new(name, 0, || {}) }
+    }
+
+    /// Counts time that others have spent on a processor for it.
+    pub fn with_others(mut self, others: impl Fn() -> Duration + 'static) -> Self {
+        self.others = Some(Box::new(others));
+        self
     }
 
     /// Compared with the rate of another variant of the same benchmark.
@@ -131,11 +146,12 @@ fn calls(variant: &mut Variant, slice: Duration) -> u64 {
 
 /// Nanoseconds per operation over so many calls.
 fn time(variant: &mut Variant, calls: u64) -> f64 {
-    let start = cpu_time();
+    let now = |v: &Variant| cpu_time() + v.others.as_ref().map_or(Duration::ZERO, |others| others());
+    let start = now(variant);
     for _ in 0..calls {
         (variant.run)();
     }
-    (cpu_time() - start).as_nanos() as f64 / (calls * variant.operations) as f64
+    (now(variant) - start).as_nanos() as f64 / (calls * variant.operations) as f64
 }
 
 /// Time that this thread has spent on a processor: what others do there meanwhile does not count.

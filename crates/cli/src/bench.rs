@@ -36,8 +36,8 @@ const OPTIONS: &[Opt] = &[
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock bench [OPTIONS] NAME[/VARIANT]...\n\n\
-         Measures the packet path in memory, on one core, with frames of 60 bytes. The variants of a\n\
-         benchmark run by turns.\n\nBenchmarks:\n",
+         Measures the packet path in memory, on one core, with frames of 60 bytes, and the kernel's over\n\
+         veth beside it. The variants of a benchmark run by turns.\n\nBenchmarks:\n",
     );
     for bench in &BENCHES {
         out.push_str(&format!("  {:<10} {}\n", bench.name, bench.about));
@@ -111,7 +111,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     for (i, (bench, variant)) in options.benches.iter().enumerate() {
-        let figures = bench.run(variant.as_deref(), &options.effort);
+        let figures = match bench.run(variant.as_deref(), &options.effort) {
+            Ok(figures) => figures,
+            Err(what) => {
+                eprintln!("Error: {}: {what}", bench.name);
+                return ExitCode::FAILURE;
+            }
+        };
         if figures.is_empty() {
             eprintln!("Error: {} has no variant `{}`", bench.name, variant.as_deref().unwrap_or_default());
             return ExitCode::FAILURE;
@@ -154,7 +160,14 @@ mod tests {
     fn every_benchmark_runs() {
         let effort = Effort { rounds: 1, slice: Duration::ZERO };
         for bench in &BENCHES {
-            let figures = bench.run(None, &effort);
+            let figures = match bench.run(None, &effort) {
+                Ok(figures) => figures,
+                Err(what) if bench.name == "kernel" => {
+                    println!("skipped: {what}");
+                    continue;
+                }
+                Err(what) => panic!("{}: {what}", bench.name),
+            };
             assert!(!figures.is_empty() && figures.iter().all(|f| f.ns > 0.0), "{}", bench.name);
         }
     }

@@ -19,6 +19,8 @@ use crate::program::Place;
 pub(super) struct Plan {
     pub(super) slots: Slots,
     pub(super) transport: bool,
+    /// The packet's length is asked for or counted.
+    pub(super) length: bool,
     counters: Counters,
 }
 
@@ -37,7 +39,8 @@ impl Plan {
             survey.chain(entry.chain(), inet)?;
         }
         let transport = transport || survey.slots.need_transport();
-        Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport })
+        let length = !survey.states.is_empty() || survey.slots.find(Field::Length).is_some();
+        Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport, length })
     }
 
     /// The counters, nothing counted.

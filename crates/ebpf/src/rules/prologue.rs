@@ -93,9 +93,11 @@ impl Compiler<'_> {
         let known = self.asm.label();
         match self.job.place {
             Place::Xdp => {
-                self.asm.mov(R1, CONTEXT);
-                self.asm.call(Helper::XdpBuffLen);
-                self.asm.mov(LENGTH, R0);
+                if self.plan.length {
+                    self.asm.mov(R1, CONTEXT);
+                    self.asm.call(Helper::XdpBuffLen);
+                    self.asm.mov(LENGTH, R0);
+                }
                 let (tagged, untagged) = (self.asm.label(), self.asm.label());
                 self.asm.mov(COUNTERS, 0);
                 self.reach(0, ethernet::LEN as u8, self.done);
@@ -129,7 +131,22 @@ impl Compiler<'_> {
         self.asm.bind(known);
         self.asm.store(Width::D, R10, ETHERTYPE, R4);
         self.asm.store(Width::D, R10, NETWORK, COUNTERS);
-        self.asm.alu(Alu::Sub, LENGTH, COUNTERS);
+        if self.plan.length || self.job.place == Place::Tcx {
+            self.asm.alu(Alu::Sub, LENGTH, COUNTERS);
+        }
+    }
+
+    /// Goes to `end` unless the packet has R5 bytes from the network header on, which [`Compiler::reach`] has just made R2
+    /// point to, less `at`.
+    fn require_length(&mut self, at: i16, end: Label) {
+        match self.job.place {
+            Place::Xdp => {
+                self.asm.alu(Alu::Add, R2, i32::from(at));
+                self.asm.alu(Alu::Add, R2, R5);
+                self.asm.jump_if(Cond::Gt, R2, R3, end);
+            }
+            Place::Tcx => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
+        }
     }
 
     /// Fields of a header, whose offset `at` puts into [`COUNTERS`].
@@ -324,17 +341,17 @@ impl Compiler<'_> {
         asm.alu(Alu::And, R4, 15);
         asm.alu(Alu::Lsh, R4, 2);
         asm.jump_if(Cond::Lt, R4, 20, end);
-        asm.load(Width::H, R5, R2, at + 2);
-        asm.swap(R5, 16);
-        asm.jump_if(Cond::Gt, R5, LENGTH, end);
-        asm.jump_if(Cond::Lt, R5, R4, end);
         asm.load(Width::B, R0, R2, at + 9);
         asm.store(Width::D, R10, PROTOCOL, R0);
         asm.load(Width::H, R0, R2, at + 6);
         asm.swap(R0, 16);
         asm.alu(Alu::And, R0, 0x1fff);
         asm.store(Width::D, R10, FRAGMENT, R0);
+        asm.load(Width::H, R5, R2, at + 2);
+        asm.swap(R5, 16);
+        asm.jump_if(Cond::Lt, R5, R4, end);
         asm.alu(Alu::Add, COUNTERS, R4);
+        self.require_length(at, end);
     }
 
     fn ipv6(&mut self, end: Label) {
@@ -344,20 +361,20 @@ impl Compiler<'_> {
         asm.load(Width::B, R4, R2, at);
         asm.alu(Alu::Rsh, R4, 4);
         asm.jump_if(Cond::Ne, R4, 6, end);
-        asm.load(Width::H, R5, R2, at + 4);
-        asm.swap(R5, 16);
-        asm.alu(Alu::Add, R5, 40);
-        asm.jump_if(Cond::Gt, R5, LENGTH, end);
         asm.load(Width::B, R0, R2, at + 6);
         asm.store(Width::D, R10, PROTOCOL, R0);
         asm.store(Width::D, R10, FRAGMENT, 0);
+        asm.load(Width::H, R5, R2, at + 4);
+        asm.swap(R5, 16);
+        asm.alu(Alu::Add, R5, 40);
         asm.alu(Alu::Add, COUNTERS, 40);
+        self.require_length(at, end);
         use protocol::{AH, DEST_OPTIONS, HOP_BY_HOP, ROUTING};
         for extension in [HOP_BY_HOP, ROUTING, protocol::FRAGMENT, AH, DEST_OPTIONS] {
-            asm.jump_if(Cond::Eq, R0, i32::from(extension), walk);
+            self.asm.jump_if(Cond::Eq, R0, i32::from(extension), walk);
         }
-        asm.jump(plain);
-        asm.bind(walk);
+        self.asm.jump(plain);
+        self.asm.bind(walk);
         self.walk_extensions(end);
         self.asm.bind(plain);
     }

@@ -1,0 +1,145 @@
+//! Frames from the kernel.
+
+use std::sync::Arc;
+
+use penstock_ebpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
+use penstock_ebpf::{Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
+use penstock_wire::ethernet::Mac;
+
+use super::Result;
+use super::lab::{self, Lab};
+
+/// Source port of the first flow; the others follow.
+pub(super) const FIRST_PORT: u16 = 1024;
+
+/// Frames handled at once: less than what a veth device holds.
+const BATCH: u32 = 128;
+
+// Places in an Ethernet frame with an IPv4 header without options.
+const SPORT: i16 = 34;
+const DPORT: i16 = 36;
+const HEADERS: i32 = 42;
+
+/// Sends frames of 60 bytes into a device.
+pub(super) struct Generator {
+    program: Program,
+    frame: Vec<u8>,
+}
+
+/// Loads a program.
+pub(super) fn load(name: &str, asm: Asm) -> Result<Program> {
+    let code = asm.finish().map_err(|e| e.to_string())?;
+    Program::load(Place::Xdp, name, &code).map_err(|e| e.to_string())
+}
+
+/// A device as the only one of a map.
+fn only(lab: &Lab, device: &str) -> Result<Arc<Map>> {
+    let spec = MapSpec { name: "bench_devices", kind: MapKind::Devices, key: 4, value: 4, entries: 1 };
+    let map = Arc::new(Map::new(spec));
+    let index = lab.index(device)?;
+    let set = || map.set(&[0; 4], &index.to_ne_bytes()).map_err(|e| format!("{device}: {e}"));
+    lab.inside(set)?;
+    Ok(map)
+}
+
+fn redirect(asm: &mut Asm, devices: &Arc<Map>) {
+    asm.map(R1, devices);
+    asm.mov(R2, 0);
+    asm.mov(R3, 0);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+}
+
+/// Makes the frame's headers readable from R2.
+fn headers(asm: &mut Asm) {
+    let there = asm.label();
+    asm.load(Width::W, R2, R1, 0);
+    asm.load(Width::W, R3, R1, 4);
+    asm.mov(R4, R2);
+    asm.alu(Alu::Add, R4, HEADERS);
+    asm.jump_if(Cond::Le, R4, R3, there);
+    asm.exit_with(xdp::DROP);
+    asm.bind(there);
+}
+
+/// Writes the headers of a frame to R2.
+fn write_headers(asm: &mut Asm, frame: &[u8]) {
+    let (eights, rest) = frame.split_at(HEADERS as usize / 8 * 8);
+    for (at, eight) in (0..).step_by(8).zip(eights.as_chunks::<8>().0) {
+        asm.mov64(R4, u64::from_ne_bytes(*eight));
+        asm.store(Width::D, R2, at, R4);
+    }
+    if let Some(last) = rest.first_chunk() {
+        asm.store(Width::H, R2, eights.len() as i16, i32::from(u16::from_ne_bytes(*last)));
+    }
+}
+
+/// What becomes of frames on their way. The kernel uses them again as it finds them at the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// Nothing.
+    Stay,
+    /// Their headers change.
+    Change,
+}
+
+impl Generator {
+    /// Frames of so many flows, in turn. Backwards they answer those that come the other way.
+    pub(super) fn new(lab: &Lab, device: &str, flows: u16, frames: Frames, backwards: bool) -> Result<Self> {
+        let (to, from, other) = if backwards { (lab::R1, lab::BEHIND, 9) } else { (lab::R0, lab::FRONT, 9) };
+        let ethernet = Ethernet::new(Mac(from), Mac(to));
+        let (front, behind) = ("198.18.0.7", "198.19.0.7");
+        let ip = if backwards { Ipv4::new(behind, front) } else { Ipv4::new(front, behind) };
+        // Without checksum: ports change.
+        let (udp, at) = match backwards {
+            false => (Udp::new(FIRST_PORT, other), SPORT),
+            true => (Udp::new(other, FIRST_PORT), DPORT),
+        };
+        let frame = (ethernet / ip / udp.checksum(0) / payload([0; 18])).build();
+        let devices = only(lab, device)?;
+        let mut asm = Asm::new();
+        if frames == Frames::Change {
+            headers(&mut asm);
+            write_headers(&mut asm, &frame);
+        }
+        if flows > 1 && frames == Frames::Change {
+            let spec = MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
+            let turn = Arc::new(Map::new(spec));
+            let on = asm.label();
+            asm.map_value(R5, &turn, 0);
+            asm.load(Width::D, R4, R5, 0);
+            asm.alu(Alu::Add, R4, 1);
+            asm.jump_if(Cond::Lt, R4, i32::from(flows), on);
+            asm.mov(R4, 0);
+            asm.bind(on);
+            asm.store(Width::D, R5, 0, R4);
+            asm.alu(Alu::Add, R4, i32::from(FIRST_PORT));
+            asm.swap(R4, 16);
+            asm.store(Width::H, R2, at, R4);
+        }
+        redirect(&mut asm, &devices);
+        Ok(Generator { program: load("bench_frames", asm)?, frame })
+    }
+
+    /// Sends so many.
+    pub(super) fn send(&mut self, count: u32) -> Result<()> {
+        let sent = self.program.run_live(&self.frame, 0, count, BATCH);
+        sent.map_err(|e| format!("frames cannot be sent: {e} (live frames need Linux 5.18)"))
+    }
+}
+
+/// Frames that arrive at r0 leave by r1 with other addresses on their link, and nothing else.
+pub(super) fn redirecting(mut lab: Lab) -> Result<Lab> {
+    let devices = only(&lab, "r1")?;
+    let mut asm = Asm::new();
+    headers(&mut asm);
+    let [a, b, c, d, e, f] = lab::BEHIND;
+    let [g, h, i, j, k, l] = lab::R1;
+    for (at, word) in [(0, [a, b, c, d]), (4, [e, f, g, h]), (8, [i, j, k, l])] {
+        asm.store(Width::W, R2, at, i32::from_ne_bytes(word));
+    }
+    redirect(&mut asm, &devices);
+    lab.attach("r0", &load("bench_redirect", asm)?, Mode::Native)?;
+    Ok(lab)
+}

@@ -1,0 +1,278 @@
+//! Network namespaces with what a variant needs, gone when it is dropped.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use penstock_ebpf::{Link, Mode, Program, xdp};
+
+use super::Result;
+
+/// Link addresses: of the router's devices, and of those in front of it and behind it.
+pub(super) const R0: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const R1: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(super) const FRONT: [u8; 6] = [2, 0, 0, 0, 0, 0xa7];
+pub(super) const BEHIND: [u8; 6] = [2, 0, 0, 0, 0, 0xb7];
+
+/// For `ip -batch`. Frames that arrive at b0 are for another link address, and dropped for that.
+const NETWORK: &str = "\
+link set lo up
+link add a0 type veth peer name r0
+link add r1 type veth peer name b0
+link set r0 address 02:00:00:00:00:02
+link set r1 address 02:00:00:00:00:01
+link set a0 up
+link set r0 up
+link set r1 up
+link set b0 up
+addr add 198.18.0.1/16 dev r0
+addr add 198.19.0.1/16 dev r1
+neigh add 198.18.0.7 lladdr 02:00:00:00:00:a7 dev r0 nud permanent
+neigh add 198.19.0.7 lladdr 02:00:00:00:00:b7 dev r1 nud permanent
+";
+
+const PREFIX: &str = "penstock-bench";
+
+/// What counts for all labs: rights, tools, and the processor on which everything runs.
+pub(super) struct Bounds {
+    before: libc::cpu_set_t,
+    /// What the kernel's thread for deferred work of this processor has run (`Documentation/scheduler/sched-stats.rst`).
+    deferred: File,
+}
+
+impl Bounds {
+    /// Looks whether all is there, removes what a run that was killed left behind, and stays on one processor.
+    pub(super) fn new() -> Result<Self> {
+        let mut asm = penstock_ebpf::asm::Asm::new();
+        asm.exit_with(xdp::PASS);
+        super::generator::load("bench_probe", asm)
+            .map_err(|e| format!("BPF programs cannot be loaded: {e} (run it as root)"))?;
+        for tool in ["ip", "nft", "ethtool"] {
+            let found =
+                Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            if let Err(e) = found {
+                return Err(format!("{tool}: {e}"));
+            }
+        }
+        remove_leftovers();
+        // SAFETY: it takes nothing.
+        let cpu = unsafe { libc::sched_getcpu() }.max(0) as usize;
+        let deferred = deferred_work(cpu)?;
+        // SAFETY: both calls get a set of the size that they are told; the processor is one of the set's.
+        let before = unsafe {
+            let mut before: libc::cpu_set_t = std::mem::zeroed();
+            let size = size_of::<libc::cpu_set_t>();
+            libc::sched_getaffinity(0, size, &mut before);
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut one);
+            libc::sched_setaffinity(0, size, &one);
+            before
+        };
+        Ok(Bounds { before, deferred })
+    }
+
+    /// Time that the kernel's thread for deferred work has run on this processor.
+    pub(super) fn deferred(&self) -> Duration {
+        let mut text = [0; 64];
+        let len = self.deferred.read_at(&mut text, 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(text.get(..len).unwrap_or_default());
+        let ran = text.split_whitespace().next().and_then(|n| n.parse().ok());
+        Duration::from_nanos(ran.unwrap_or(0))
+    }
+}
+
+/// What tells how long that thread ran.
+fn deferred_work(cpu: usize) -> Result<File> {
+    let name = format!("ksoftirqd/{cpu}");
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let thread = processes
+        .into_iter()
+        .find(|path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name));
+    let file = thread.ok_or_else(|| format!("there is no {name}"))?.join("schedstat");
+    File::open(&file).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+impl Drop for Bounds {
+    fn drop(&mut self) {
+        // SAFETY: a set as the kernel gave it.
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &self.before) };
+    }
+}
+
+/// Namespaces of processes that are no more.
+fn remove_leftovers() {
+    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(PREFIX).and_then(|n| n.trim_start_matches('-').split('-').next());
+        if let Some(process) = process.filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+            && !PathBuf::from("/proc").join(process).exists()
+        {
+            let _ = run("ip", &["netns", "del", &name], "");
+        }
+    }
+}
+
+fn run(tool: &str, args: &[&str], input: &str) -> Result<()> {
+    let line = || format!("{tool} {}", args.join(" "));
+    let mut command = Command::new(tool);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("{tool}: {e}"))?;
+    if let Some(stdin) = &mut child.stdin {
+        stdin.write_all(input.as_bytes()).map_err(|e| format!("{}: {e}", line()))?;
+    }
+    let output = child.wait_with_output().map_err(|e| format!("{}: {e}", line()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+/// A namespace with a router in it.
+pub(super) struct Lab {
+    name: String,
+    links: Vec<Link>,
+    /// `/proc/net/dev` of the namespace.
+    devices: File,
+    text: RefCell<Vec<u8>>,
+    indexes: HashMap<String, u32>,
+    // What the namespace is on must go after it.
+    _bounds: Rc<Bounds>,
+}
+
+impl Lab {
+    pub(super) fn new(bounds: &Rc<Bounds>) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{PREFIX}-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        run("ip", &["netns", "add", &name], "")?;
+        let made = Namespace(name);
+        within(&made.0, settings)?;
+        run("ip", &["-n", &made.0, "-batch", "-"], NETWORK)?;
+        // A program in front of a device can only give it frames if it polls for them.
+        for device in ["r0", "r1"] {
+            run("ip", &["netns", "exec", &made.0, "ethtool", "-K", device, "gro", "on"], "")?;
+        }
+        let (devices, indexes) = within(&made.0, || {
+            let index = |device: &str| {
+                let text = std::ffi::CString::new(device).unwrap_or_default();
+                // SAFETY: the name is a string that ends.
+                (device.to_owned(), unsafe { libc::if_nametoindex(text.as_ptr()) })
+            };
+            let devices = File::open("/proc/thread-self/net/dev").map_err(|e| e.to_string())?;
+            Ok((devices, ["a0", "r0", "r1", "b0"].map(index).into()))
+        })?;
+        let name = made.keep();
+        let text = RefCell::new(vec![0; 4096]);
+        Ok(Lab { name, links: Vec::new(), devices, text, indexes, _bounds: bounds.clone() })
+    }
+
+    /// Loads rules.
+    pub(super) fn nft(&self, rules: &str) -> Result<()> {
+        run("ip", &["netns", "exec", &self.name, "nft", "-f", "-"], rules)
+    }
+
+    /// Loads a rule of iptables(8).
+    pub(super) fn iptables(&self, rule: &str) -> Result<()> {
+        let mut args = vec!["netns", "exec", &self.name, "iptables"];
+        args.extend(rule.split(' '));
+        run("ip", &args, "")
+    }
+
+    /// Index of a device.
+    pub(super) fn index(&self, device: &str) -> Result<u32> {
+        self.indexes.get(device).copied().ok_or_else(|| format!("there is no {device}"))
+    }
+
+    /// Does something in the namespace, on a thread of its own.
+    pub(super) fn inside<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        within(&self.name, what)
+    }
+
+    /// Puts a program on a device.
+    pub(super) fn attach(&mut self, device: &str, program: &Program, mode: Mode) -> Result<()> {
+        let index = self.index(device)?;
+        let link = self.inside(|| program.attach(index, mode).map_err(|e| format!("{device}: {e}")))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Packets that a device has received.
+    pub(super) fn arrived(&self, device: &str) -> Result<u64> {
+        let mut text = self.text.borrow_mut();
+        let len = self.devices.read_at(&mut text, 0).map_err(|e| e.to_string())?;
+        let text = String::from_utf8_lossy(text.get(..len).unwrap_or_default());
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'));
+        let packets = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+        packets.ok_or_else(|| format!("nothing is known of {device}"))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.links.clear();
+        drop(Namespace(std::mem::take(&mut self.name)));
+    }
+}
+
+/// Settings of a namespace before it has devices: it forwards what it gets, and says nothing by itself.
+fn settings() -> Result<()> {
+    for (path, value) in [
+        ("ipv4/ip_forward", "1"),
+        ("ipv4/conf/all/rp_filter", "0"),
+        ("ipv4/conf/default/rp_filter", "0"),
+        ("ipv6/conf/all/disable_ipv6", "1"),
+        ("ipv6/conf/default/disable_ipv6", "1"),
+    ] {
+        let path = PathBuf::from("/proc/sys/net").join(path);
+        match fs::write(&path, value) {
+            // A kernel without IPv6.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            written => written.map_err(|e| format!("{}: {e}", path.display()))?,
+        }
+    }
+    Ok(())
+}
+
+/// A namespace that is removed unless it is kept.
+struct Namespace(String);
+
+impl Namespace {
+    fn keep(mut self) -> String {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            // Nobody could do anything about it.
+            let _ = run("ip", &["netns", "del", &self.0], "");
+        }
+    }
+}
+
+fn within<T: Send>(name: &str, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let enter = || -> io::Result<()> {
+        let namespace = File::open(PathBuf::from("/run/netns").join(name))?;
+        // SAFETY: the descriptor is open; the thread is one of its own and ends afterwards.
+        match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            enter().map_err(|e| format!("namespace {name}: {e}"))?;
+            what()
+        });
+        inside.join().unwrap_or_else(|_| Err("a thread ended early".into()))
+    })
+}
