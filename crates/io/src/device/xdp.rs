@@ -224,7 +224,7 @@ pub struct XdpDevice {
 }
 
 impl XdpDevice {
-    /// Opens a device with so many queues.
+    /// Opens a device with so many queues, or fewer, if not all are in use.
     pub fn open(index: u32, queues: u32, wish: XdpWish) -> io::Result<Self> {
         let native = || XdpKind { mode: XdpMode::Native, zero_copy: false };
         let kinds = [
@@ -252,7 +252,11 @@ impl XdpDevice {
         let redirect = Arc::new(Redirect::attach(index, queues, kind.mode)?);
         let (mut rx, mut tx) = (Vec::new(), None);
         for queue in 0..queues {
-            let (receiving, sending) = open_queue(index, queue, kind, &redirect)?;
+            let (receiving, sending) = match open_queue(index, queue, kind, &redirect) {
+                // A device has as many queues in use as it is told, of those that it has.
+                Err(e) if queue > 0 && e.raw_os_error() == Some(libc::EINVAL) => break,
+                opened => opened?,
+            };
             rx.push(receiving);
             tx.get_or_insert(sending);
         }

@@ -1,0 +1,206 @@
+//! Three network namespaces, and the dataplane in the middle one.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One network at a time: they share two processors, and some tests wait for seconds.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A – R – B. R routes between 198.18.0.0/24 and 198.18.1.0/24, 2001:db8::/64 and 2001:db8:1::/64.
+pub struct Net {
+    pub a: String,
+    pub r: String,
+    pub b: String,
+    pub directory: PathBuf,
+    dataplane: Option<Child>,
+    children: Vec<Child>,
+    _one: MutexGuard<'static, ()>,
+}
+
+/// Runs a line of the shell, and gives what it prints.
+pub fn sh(line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{line}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A program whose output is kept until it is stopped.
+pub struct Reading {
+    child: Child,
+}
+
+impl Reading {
+    /// Kills it, and gives what it has said.
+    pub fn stop(mut self) -> String {
+        let _ = self.child.kill();
+        self.read()
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> String {
+        self.read()
+    }
+
+    fn read(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(out) = &mut self.child.stdout {
+            let _ = out.read_to_string(&mut said);
+        }
+        let _ = self.child.wait();
+        said
+    }
+}
+
+impl Net {
+    /// Makes it. `None` without the rights.
+    pub fn new() -> Option<Net> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("live{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let probe = Command::new("ip").args(["netns", "add", &format!("{name}a")]).output();
+        if !probe.is_ok_and(|p| p.status.success()) {
+            eprintln!("skipped: no rights to make network namespaces");
+            return None;
+        }
+        let directory = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let net = Net {
+            a: format!("{name}a"),
+            r: format!("{name}r"),
+            b: format!("{name}b"),
+            directory,
+            dataplane: None,
+            children: Vec::new(),
+            _one: one,
+        };
+        let (a, r, b) = (&net.a, &net.r, &net.b);
+        sh(&format!(
+            "ip netns add {r}; ip netns add {b}; for n in {a} {r} {b}; do ip -n $n link set lo up; done"
+        ));
+        for (end, n, far, port, subnet) in [(a, "a0", "0a", "r0", "0"), (b, "b0", "0b", "r1", "1")] {
+            sh(&format!(
+                "set -e
+                 ip -n {end} link add {n} address 02:00:00:00:{far}:00 type veth peer name {port} netns {r} address 02:00:00:00:00:{far}
+                 ip -n {end} addr add 198.18.{subnet}.2/24 dev {n}
+                 ip -n {end} addr add 2001:db8:{subnet}::2/64 dev {n} nodad
+                 ip -n {end} link set {n} up
+                 ip -n {r} addr add 198.18.{subnet}.1/24 dev {port}
+                 ip -n {r} addr add 2001:db8:{subnet}::1/64 dev {port} nodad
+                 ip -n {r} link set {port} up
+                 ip -n {end} route add default via 198.18.{subnet}.1
+                 ip -n {end} route add default via 2001:db8:{subnet}::1"
+            ));
+        }
+        net.ok(r, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        net.until("the kernel forwards", |net| net.run(&net.a, "ping -c 1 -W 1 2001:db8:1::2").0);
+        Some(net)
+    }
+
+    /// A line of the shell in a namespace. `$PENSTOCK` is the program.
+    pub fn command(&self, namespace: &str, line: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace, "sh", "-c", line]);
+        command.env("PENSTOCK", env!("CARGO_BIN_EXE_penstock"));
+        command
+    }
+
+    /// Runs it; whether it went well, and what it said on both outputs.
+    pub fn run(&self, namespace: &str, line: &str) -> (bool, String) {
+        let output = self.command(namespace, line).stdin(Stdio::null()).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// Runs it; it must go well. What it said on standard output.
+    pub fn ok(&self, namespace: &str, line: &str) -> String {
+        let output = self.command(namespace, line).stdin(Stdio::null()).output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{line}: {out}{}", String::from_utf8_lossy(&output.stderr));
+        out
+    }
+
+    /// Waits until something holds, for ten seconds.
+    pub fn until(&self, what: &str, holds: impl Fn(&Net) -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !holds(self) {
+            assert!(Instant::now() < end, "not within ten seconds: {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether a program is there; says what is skipped if not.
+    pub fn has(&self, program: &str) -> bool {
+        let there = self.run(&self.r, &format!("command -v {program}")).0;
+        if !there {
+            eprintln!("skipped: {program} is not installed");
+        }
+        there
+    }
+
+    /// Starts a program in A or B that runs until the end.
+    pub fn spawn_in(&mut self, which: char, line: &str) {
+        let namespace = if which == 'a' { self.a.clone() } else { self.b.clone() };
+        let mut command = self.command(&namespace, &format!("exec {line}"));
+        self.children
+            .push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    /// Starts a program whose output is kept.
+    pub fn spawn_reading(&self, namespace: &str, line: &str) -> Reading {
+        let line = if line.starts_with("exec") { line.to_owned() } else { format!("exec {line}") };
+        let mut command = self.command(namespace, &line);
+        Reading { child: command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap() }
+    }
+
+    /// Starts the dataplane, and waits until it answers.
+    pub fn up(&mut self, args: &str) {
+        let child =
+            self.command(&self.r, &format!("exec $PENSTOCK up {args}")).stdin(Stdio::null()).spawn().unwrap();
+        self.dataplane = Some(child);
+        self.until("the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
+    }
+
+    /// Ends the dataplane in order.
+    pub fn down(&mut self) {
+        self.ok(&self.r, "$PENSTOCK down");
+        let status = self.dataplane.take().unwrap().wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Kills the dataplane.
+    pub fn kill(&mut self) {
+        let mut child = self.dataplane.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Loads rules into the dataplane.
+    pub fn nft(&self, rules: &str) {
+        let file = self.directory.join("rules.nft");
+        std::fs::write(&file, rules).unwrap();
+        self.ok(&self.r, &format!("$PENSTOCK nft -f {}", file.display()));
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.dataplane.take() {
+            let _ = self.command(&self.r, "$PENSTOCK down").output();
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for namespace in [&self.a, &self.r, &self.b] {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
