@@ -108,19 +108,24 @@ fn run(path: &mut Dataplane, steps: &[Step]) -> Seen {
     seen
 }
 
-/// What leaves between two hosts on a device, in order. What the router itself says has a number of its own.
-fn by_hosts(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<Vec<u8>>> {
+/// What leaves of each flow on a device, in order; fragments and all else by hosts. What the router itself says has a number
+/// of its own, which depends on the order of flows.
+fn by_flow(seen: &Seen) -> BTreeMap<(String, Vec<u8>), Vec<String>> {
     let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (device, frame) in &seen.frames {
-        let addresses = match frame[12..14] {
-            [8, 0] => frame[26..34].to_vec(),
-            _ => frame[22..54].to_vec(),
+        let (addresses, ports) = match frame[12..14] {
+            [8, 0] if frame[20] & 0x3f | frame[21] != 0 => (26..34, 0..0),
+            [8, 0] => (26..34, 34..38),
+            _ => (22..54, 54..58),
         };
+        let ports = if matches!(frame[23], 6 | 17) || frame[12..14] != [8, 0] { ports } else { 0..0 };
+        let key = [&frame[addresses], &frame[ports]].concat();
         let mut frame = frame.clone();
         if frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] != 8 && frame[34] != 0 {
             (frame[18], frame[19], frame[24], frame[25]) = (0, 0, 0, 0);
         }
-        out.entry((device.clone(), addresses)).or_default().push(frame);
+        let line = format!("{} {:02x?}", describe_frame(&frame), &frame[..frame.len().min(80)]);
+        out.entry((device.clone(), key)).or_default().push(line);
     }
     out
 }
@@ -145,7 +150,7 @@ fn the_second_packet_of_udp_is_offloaded_and_leaves_as_before() {
         let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
         let mut path = with_rules(&rules(at, "counter"));
         let fast = run(&mut path, &steps);
-        assert_eq!(by_hosts(&fast), by_hosts(&plain), "{at:?}");
+        assert_eq!(by_flow(&fast), by_flow(&plain), "{at:?}");
         assert_eq!(plain.frames.len(), 10);
         let counts = path.flow_counts();
         assert_eq!((counts.added, counts.expired, counts.torn_down), (1, 0, 0), "{at:?}");
@@ -235,7 +240,7 @@ fn tcp_closes_in_the_fast_path_and_a_syn_opens_it_again() {
             steps.extend(again);
             let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
             let fast = run(&mut with_rules(&rules(at, "")), &steps);
-            assert_eq!(by_hosts(&fast), by_hosts(&plain), "{at:?} {end}");
+            assert_eq!(by_flow(&fast), by_flow(&plain), "{at:?} {end}");
         }
     }
 }
@@ -349,6 +354,181 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
                 assert!(seen.lines[0].contains("to a9"), "{:?}", seen.lines);
             }
         }
+    }
+}
+
+mod random {
+    use penstock_path::Engine;
+
+    use super::*;
+
+    /// A conversation of hosts on both sides: who sends what, in order.
+    fn conversation(rng: &mut fastrand::Rng, port: u16) -> Vec<(&'static str, Vec<u8>)> {
+        match rng.u8(..6) {
+            0 => {
+                let end = ["fin", "rst", ""][rng.usize(..3)];
+                let story = tcp_story(0, port, rng.u64(..8), end);
+                story.into_iter().map(|step| (step.device, step.frame)).collect()
+            }
+            1 => udp6(rng, port),
+            2 => forwarded_port(rng, port),
+            _ => udp4(rng, port),
+        }
+    }
+
+    fn size(rng: &mut fastrand::Rng) -> usize {
+        if rng.u8(..6) == 0 { rng.usize(1300..1480) } else { rng.usize(..60) }
+    }
+
+    /// Both ways over IPv4, with all that may happen to single packets.
+    fn udp4(rng: &mut fastrand::Rng, port: u16) -> Vec<(&'static str, Vec<u8>)> {
+        let mut out = Vec::new();
+        for n in 0..rng.u32(2..14) {
+            let data: Vec<u8> = (0..size(rng)).map(|i| i as u8 ^ n as u8).collect();
+            let there = n == 0 || rng.bool();
+            let ttl = if rng.u8(..10) == 0 { rng.u8(..3) } else { 64 };
+            let df = rng.bool();
+            let from = if there { from_lan() } else { from_wan() };
+            let (src, dst) = if there { ("198.18.1.7", "198.18.0.7") } else { ("198.18.0.7", "198.18.0.1") };
+            let ports = if there { [port, 53] } else { [53, port] };
+            let mut ip = Ipv4::new(src, dst).ttl(ttl).id(rng.u16(..));
+            if df {
+                ip = ip.df();
+            }
+            let frame = (from / ip / Udp::new(ports[0], ports[1]) / payload(data)).build();
+            let device = if there { "lan" } else { "wan" };
+            match rng.u8(..12) {
+                0 if !df => {
+                    let id = rng.u32(..);
+                    out.extend(fragments(&frame, 200, id).into_iter().map(|f| (device, f)));
+                }
+                1 => {
+                    let from = if there { from_lan() } else { from_wan() };
+                    let to = if there { "198.18.0.7" } else { "198.18.0.1" };
+                    out.push((
+                        device,
+                        (from / Ipv4::new(src, to) / Icmp::echo_request(port, n as u16)).build(),
+                    ));
+                }
+                // Padding, which is not the packet's.
+                2 => out.push((device, [frame, vec![0; 7]].concat())),
+                3 => {
+                    let mut bad = frame;
+                    bad[0] ^= 4;
+                    out.push((device, bad));
+                }
+                _ => out.push((device, frame)),
+            }
+        }
+        out
+    }
+
+    fn udp6(rng: &mut fastrand::Rng, port: u16) -> Vec<(&'static str, Vec<u8>)> {
+        let mut out = Vec::new();
+        for n in 0..rng.u32(2..14) {
+            let there = n == 0 || rng.bool();
+            let limit = if rng.u8(..10) == 0 { rng.u8(..3) } else { 64 };
+            let data = vec![n as u8; size(rng)];
+            let (from, device) = if there { (from_lan(), "lan") } else { (from_wan(), "wan") };
+            let (src, dst) =
+                if there { ("2001:db8:1::7", "2001:db8::7") } else { ("2001:db8::7", "2001:db8:1::7") };
+            let ports = if there { [port, 53] } else { [53, port] };
+            let ip = Ipv6::new(src, dst).hop_limit(limit);
+            let frame = (from / ip / Udp::new(ports[0], ports[1]) / payload(data)).build();
+            if rng.u8(..12) == 0 {
+                out.extend(fragments(&frame, 300, rng.u32(..)).into_iter().map(|f| (device, f)));
+            } else {
+                out.push((device, frame));
+            }
+        }
+        out
+    }
+
+    /// From outside to the port that is forwarded.
+    fn forwarded_port(rng: &mut fastrand::Rng, port: u16) -> Vec<(&'static str, Vec<u8>)> {
+        use flag::{ACK, PSH, SYN};
+        let there = |flags, seq, ack: u32, data: &[u8]| {
+            let tcp = Tcp::new(port, 8080).seq(seq);
+            let tcp = if ack == 0 { tcp } else { tcp.ack(ack) }.flags(flags);
+            (from_wan() / Ipv4::new("198.18.0.7", "198.18.0.1") / tcp / payload(data)).build()
+        };
+        let back = |flags, seq, ack, data: &[u8]| {
+            let tcp = Tcp::new(80, port).seq(seq).ack(ack).flags(flags);
+            (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / tcp / payload(data)).build()
+        };
+        let mut out = vec![
+            ("wan", there(SYN, 7, 0, b"")),
+            ("lan", back(SYN | ACK, 70, 8, b"")),
+            ("wan", there(ACK, 8, 71, b"")),
+        ];
+        for n in 0..rng.u32(..10) {
+            out.push(("wan", there(ACK | PSH, 8 + n, 71 + n, b"x")));
+            out.push(("lan", back(ACK | PSH, 71 + n, 9 + n, b"y")));
+        }
+        out
+    }
+
+    /// Conversations at once: in order each, by chance among each other, in bursts and with pauses.
+    fn traffic(rng: &mut fastrand::Rng) -> Vec<Step> {
+        let mut talks: Vec<_> = (0..rng.u16(1..7))
+            .map(|n| {
+                let mut talk = conversation(rng, 1000 + n);
+                talk.reverse();
+                talk
+            })
+            .collect();
+        let (mut steps, mut micros) = (Vec::new(), 0);
+        while !talks.is_empty() {
+            let which = rng.usize(..talks.len());
+            for _ in 0..rng.usize(1..6) {
+                let Some((device, frame)) = talks[which].pop() else { break };
+                micros += rng.u64(..8);
+                steps.push(Step { device, micros, frame });
+            }
+            if talks[which].is_empty() {
+                talks.swap_remove(which);
+            }
+            match rng.u8(..40) {
+                0 => micros += 400,
+                // Neither flows nor connections end of that alone.
+                1 => micros += rng.u64(1..9) * 1_000_000,
+                _ => {}
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn traffic_leaves_as_without_flowtables() {
+        let rounds = std::env::var("PENSTOCK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+        let first = std::env::var("PENSTOCK_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+        let (mut fast, mut chained, mut fell_back) = (0, 0, 0);
+        for seed in first..first + rounds {
+            let steps = traffic(&mut fastrand::Rng::with_seed(seed));
+            let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+            for at in [At::Ingress, At::EarlyIngress] {
+                let mut path = router(NET);
+                path.set_engine(if seed % 8 == 0 { Engine::JitAtOnce } else { Engine::Interpreter });
+                set_rules(&mut path, &rules(at, ""));
+                let seen = run(&mut path, &steps);
+                let (fast_frames, plain_frames) = (by_flow(&seen), by_flow(&plain));
+                for (flow, frames) in &plain_frames {
+                    assert_eq!(fast_frames.get(flow), Some(frames), "PENSTOCK_SEED={seed} {at:?}");
+                }
+                assert_eq!(seen.frames.len(), plain.frames.len(), "PENSTOCK_SEED={seed} {at:?}");
+                let counts = path.flow_counts();
+                (fast, chained) = (fast + counts.packets, chained + counts.chained);
+                fell_back += counts.fell_back;
+                // All goes back, and ends.
+                path.advance(START + 3600 * 100 * SECOND, &mut Seen::default());
+                path.advance(START + 3600 * 100 * SECOND + 1, &mut Seen::default());
+                assert_eq!(path.flows().count(), 0, "PENSTOCK_SEED={seed} {at:?}");
+            }
+        }
+        assert!(
+            fast > 10 * rounds && chained > rounds && fell_back > rounds / 10,
+            "{fast} {chained} {fell_back}"
+        );
     }
 }
 
