@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
 use penstock_io::Merge;
-use penstock_path::{Dataplane, Engine};
+use penstock_path::{Dataplane, Engine, FlowCounts};
 
 use crate::log::{LogFile, Nflog};
 use crate::setup::Way;
@@ -92,6 +92,14 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);
+    let mut tapped = Vec::new();
+    for (device, file) in &options.taps {
+        let link = net.link_by_name(device);
+        let link = link.ok_or_else(|| format!("Error: --tap {device}: there is no such device"))?;
+        output.tap(link.index, file)?;
+        tapped.push(link.index);
+    }
+    path.set_taps(&tapped);
     for (num, socket) in &options.queues {
         output.queues.open(*num, socket)?;
     }
@@ -108,6 +116,9 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(file) = &options.conntrack {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
+    if let Some(file) = &options.flows {
+        write_flows(file, &path, end).map_err(failed(file))?;
+    }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
     if options.code.profile {
         eprint!("{}", Profile(path.profile()));
@@ -122,14 +133,41 @@ fn run(options: &Options) -> Result<bool, String> {
 
 /// Writes the connections that have not lived out, a line each.
 fn write_connections(file: &Path, conntrack: &Conntrack) -> std::io::Result<()> {
-    let mut out: Box<dyn Write> = match file.to_str() {
-        Some("-") => Box::new(std::io::stderr().lock()),
-        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
-    };
+    let mut out = lines_to(file)?;
     for connection in conntrack.iter() {
         writeln!(out, "{}", connection.line(Style::default()))?;
     }
     out.flush()
+}
+
+/// Writes the flows in flowtables, and the connections that rules wanted there and that are not.
+fn write_flows(file: &Path, path: &Dataplane, now: u64) -> std::io::Result<()> {
+    let mut out = lines_to(file)?;
+    for flow in path.flows() {
+        writeln!(out, "{}", flow.lines(path.network(), now))?;
+    }
+    for refused in path.refused_flows() {
+        writeln!(out, "{}", refused.lines(path.network()))?;
+    }
+    let counts = path.flow_counts();
+    let FlowCounts { added, expired, torn_down, ended, packets, chained, fell_back, .. } = counts;
+    writeln!(
+        out,
+        "{added} flows added, {expired} expired, {torn_down} torn down, {ended} ended with their connection; \
+         {packets} packets, {chained} of them in chains, {fell_back} fell back"
+    )?;
+    for (reason, count) in path.flow_refusals() {
+        writeln!(out, "not offloaded {count} times: {reason}")?;
+    }
+    out.flush()
+}
+
+/// A file for lines, or standard error.
+fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
+    Ok(match file.to_str() {
+        Some("-") => Box::new(std::io::stderr().lock()),
+        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
+    })
 }
 
 /// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.

@@ -120,6 +120,7 @@ impl Setup {
             .map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
         linked.image.build_lookups();
         let mut path = Dataplane::new(net.clone(), settings);
+        path.can_offload(&linked).map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
         path.set_rules(Arc::new(linked));
         if let Some(file) = &self.tc {
             let index = |device: &str| net.link_by_name(device).map(|l| l.index);

@@ -279,6 +279,54 @@ fn a_broken_capture_is_told_and_what_came_before_is_run() {
 }
 
 #[test]
+fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
+    const SECOND: u64 = 1_000_000_000;
+    let place = Place::new("flows");
+    let question = frame(53);
+    let frames: Vec<_> = (0..4).map(|n| (T + n * SECOND, question.clone())).collect();
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    for (hook, tapped) in [("ingress", 4), ("early_ingress", 2)] {
+        let rules = format!(
+            "table ip t {{\n\tflowtable x {{\n\t\thook {hook} priority filter\n\t\tdevices = {{ lan, wan }}\n\t}}\n\n\
+             \tchain f {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
+             \t\tudp dport 53 flow add @x\n\t\tudp dport 9 flow add @x\n\t}}\n}}\n"
+        );
+        place.write("flow.nft", rules.as_bytes());
+        let out = place.run(
+            "--net net.ip --rules flow.nft --read lan=lan.pcap --write-dir out --flows flows \
+             --tap lan=lan-tap.pcap wan=wan-tap.pcap --conntrack ct",
+        );
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), rules);
+        assert_eq!(place.frames("out/wan.pcap").len(), 4);
+        assert_eq!((place.frames("lan-tap.pcap").len(), place.frames("wan-tap.pcap").len()), (tapped, 4));
+        let flows = std::fs::read_to_string(place.0.join("flows")).expect("it was written");
+        let want = "ip t x: udp 198.18.0.10:5000 > 198.19.0.2:53\n    \
+            lan -> wan via 198.19.0.2 mtu 1500: 2 packets 56 bytes, 1.0 packets/s 224 bit/s\n    \
+            wan -> lan via 198.18.0.10 mtu 1500: 0 packets 0 bytes, 0.0 packets/s 0 bit/s\n    \
+            age 2.000 s, idle 0.000 s, in software\n\
+            1 flows added, 0 expired, 0 torn down, 0 ended with their connection; 2 packets, 0 of them in chains, 0 fell back\n\
+            not offloaded 1 times: first packet\n";
+        assert_eq!(flows, want);
+        let connections = std::fs::read_to_string(place.0.join("ct")).expect("it was written");
+        assert!(connections.contains("[UNREPLIED]") && connections.contains("[OFFLOAD]"), "{connections}");
+    }
+    // A connection of one packet is not there, and says why.
+    place.capture("lan.pcap", LinkType::Ethernet, &frames[..1]);
+    place.run("--net net.ip --rules flow.nft --read lan=lan.pcap --flows flows");
+    let flows = std::fs::read_to_string(place.0.join("flows")).expect("it was written");
+    assert!(
+        flows.starts_with("ip t x: udp 198.18.0.10:5000 > 198.19.0.2:53\n    not offloaded: first packet\n"),
+        "{flows}"
+    );
+    // No device of a run forwards flows itself.
+    place.write("hw.nft", b"table ip t {\n\tflowtable x {\n\t\thook ingress priority filter\n\t\tdevices = { wan }\n\t\tflags offload\n\t}\n}\n");
+    let out = place.run("--net net.ip --rules hw.nft --read lan=lan.pcap");
+    let message = "hw.nft: Error: flowtable x of table t: Operation not supported by device wan\n";
+    assert_eq!((out.status.code(), &*text(&out.stderr)), (Some(1), message));
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_place() {
     let place = Place::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);

@@ -166,7 +166,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     fn together(&self, frame: &Frame<'_>) -> Option<Together<'a>> {
         let list = self.hooks.ingress(frame.device);
-        if list.is_empty() || self.state.trace_all || self.state.tc.is_some() {
+        let watched = self.state.tc.is_some() || self.state.taps.has(frame.device);
+        if list.is_empty() || self.state.trace_all || watched {
             return None;
         }
         let code = self.burst_code(list)?;

@@ -20,6 +20,7 @@ use crate::rules::Asker;
 use crate::settings::Settings;
 use crate::sink::{Frame, Sink};
 use crate::sockets::Sockets;
+use crate::taps::Taps;
 use crate::tc::Tc;
 use crate::worker::{State, Worker, interfaces};
 use crate::xfrm::Ipsec;
@@ -197,6 +198,12 @@ impl Dataplane {
     /// The connections that are tracked.
     pub fn conntrack(&self) -> &Conntrack {
         &self.state.conntrack
+    }
+
+    /// Shows all frames of these devices to [`Sink::tap`], but those that early ingress takes.
+    pub fn set_taps(&mut self, devices: &[u32]) {
+        self.state.taps = Taps::of(devices);
+        self.state.flows.changed();
     }
 
     /// Gives a device the flows of flowtables with `flags offload`. It sees the frames of `devices`.

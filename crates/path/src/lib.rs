@@ -94,6 +94,7 @@ mod sink;
 mod sockets;
 mod synproxy;
 mod sysctl;
+mod taps;
 mod tc;
 mod track;
 mod transmit;
@@ -104,7 +105,7 @@ mod xfrm;
 
 pub use code::Engine;
 pub use dataplane::Dataplane;
-pub use flow::{CannotOffload, FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
+pub use flow::{CannotOffload, FlowCounts, FlowLines, ListedFlow, NotOffloaded, RefusedFlow};
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions};

@@ -79,6 +79,9 @@ impl<S: Sink> Worker<'_, S> {
             self.drop(DropReason::VlanTag, packet);
             return false;
         }
+        if let Some(link) = self.net.link(packet.meta.iif) {
+            self.tap(packet, link, false);
+        }
         if self.tc(penstock_tc::Hook::Ingress, packet.meta.iif, packet).is_some() {
             return false;
         }

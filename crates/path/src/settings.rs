@@ -63,7 +63,7 @@ pub struct FlowSettings {
     pub udp_timeout: u64,
     /// Of other protocols (`NF_FLOW_TIMEOUT`).
     pub other_timeout: u64,
-    /// Flows of a flowtable at most.
+    /// Flows of a flowtable at most; never more than connections.
     pub max: u32,
     /// At early ingress, packets of a flow within a burst are found together.
     pub chains: bool,
@@ -76,7 +76,7 @@ impl Default for FlowSettings {
             tcp_timeout: timeout,
             udp_timeout: timeout,
             other_timeout: timeout,
-            max: 1 << 22,
+            max: u32::MAX,
             chains: true,
         }
     }

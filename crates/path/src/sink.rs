@@ -120,6 +120,12 @@ pub trait Sink {
     /// A frame leaves on a wire, tags included. `meta` is what the tc stage and queues see: mark, priority, time.
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta);
 
+    /// A frame passes a device that is listened to ([`Dataplane::set_taps`](crate::Dataplane::set_taps)): on its way in, or
+    /// `outgoing`.
+    fn tap(&mut self, device: &Link, frame: &[u8], meta: &Meta, outgoing: bool) {
+        let _ = (device, frame, meta, outgoing);
+    }
+
     /// A packet has come to the host itself: an IP packet after `input`, or an ARP message. `device` is where it came
     /// in. The bytes are those from the network header on; the link header may still be there before it.
     fn deliver(&mut self, device: &Link, packet: &Packet);

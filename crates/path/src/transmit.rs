@@ -152,6 +152,7 @@ impl<S: Sink> Worker<'_, S> {
             if let Some(taken) = self.enqueue(packet, link) {
                 return taken;
             }
+            self.tap(packet, link, true);
             match link.vlan() {
                 Some(v) => to_lower(packet, v),
                 None => {
@@ -166,6 +167,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A frame that its queue has let go: down to the lower device, or to the wire.
     pub(crate) fn hand_to_device(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
+        self.tap(packet, link, true);
         match link.vlan() {
             Some(v) => {
                 to_lower(packet, v);

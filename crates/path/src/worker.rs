@@ -27,6 +27,7 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
 use crate::synproxy::Proxies;
+use crate::taps::Taps;
 use crate::tc::Tc;
 use crate::tunnel::Tunnels;
 use crate::unresolved::Unresolved;
@@ -88,6 +89,8 @@ pub(crate) struct State {
     pub(crate) policies: Policies,
     /// Connections that `ct count` counts.
     pub(crate) counted: Counted,
+    /// Devices that are listened to.
+    pub(crate) taps: Taps,
     /// Flows that left the rules.
     pub(crate) flows: Flows,
     /// When connections that have lived out are looked for next.
@@ -144,7 +147,8 @@ impl State {
             conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
             policies: Policies::default(),
             counted: Counted::default(),
-            flows: Flows::new(settings.flow.clone(), seed),
+            taps: Taps::default(),
+            flows: Flows::new(settings, seed),
             next_expiry: 0,
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),

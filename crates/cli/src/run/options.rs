@@ -35,6 +35,10 @@ const OPTIONS: &[Opt] = &[
         "write the connections at the end to FILE (`-` for standard error), as `conntrack -L` does",
     )
     .takes("FILE", Values::Files),
+    long("flows", "write the flows in flowtables at the end to FILE (`-` for standard error), and why others are not there")
+        .takes("FILE", Values::Files),
+    long("tap", "write what a tap on DEV sees to FILE: all that comes and goes but what early ingress takes")
+        .takes("DEV=FILE...", Values::Any),
     long("queue", "give packets of queue N to the program that listens on SOCKET")
         .takes("N=SOCKET...", Values::Any),
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
@@ -76,6 +80,10 @@ pub struct Options {
     pub conntrack: Option<PathBuf>,
     /// The connections at the end, to be loaded again.
     pub conntrack_dump: Option<PathBuf>,
+    /// The flows at the end.
+    pub flows: Option<PathBuf>,
+    /// What is seen on devices.
+    pub taps: Vec<(String, PathBuf)>,
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     pub json: bool,
@@ -97,7 +105,8 @@ impl Options {
         let mut parser = lexopt::Parser::from_args(args);
         let mut setup = Setup::default();
         let (mut write_dir, mut engine, mut conntrack_dump) = (None, None, None);
-        let (mut log, mut nflog, mut conntrack) = (None, None, None);
+        let (mut log, mut nflog, mut conntrack, mut flows) = (None, None, None, None);
+        let mut taps = Vec::new();
         let mut code = CompileOptions::default();
         let (mut queues, mut reads, mut json, mut trace) = (Vec::new(), Vec::new(), false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
@@ -123,6 +132,16 @@ impl Options {
                 "nflog" => once(&mut nflog, "--nflog", file(&mut parser)?)?,
                 "conntrack-dump" => once(&mut conntrack_dump, "--conntrack-dump", file(&mut parser)?)?,
                 "conntrack" => once(&mut conntrack, "--conntrack", file(&mut parser)?)?,
+                "flows" => once(&mut flows, "--flows", file(&mut parser)?)?,
+                "tap" => {
+                    for value in parser.values().map_err(sentence)? {
+                        let tap = tap(&value)?;
+                        if taps.iter().any(|(device, _)| *device == tap.0) {
+                            return Err(format!("--tap {} is given twice", tap.0));
+                        }
+                        taps.push(tap);
+                    }
+                }
                 "queue" => {
                     for value in parser.values().map_err(sentence)? {
                         let queue = queue(&value)?;
@@ -171,12 +190,26 @@ impl Options {
             nflog,
             conntrack,
             conntrack_dump,
+            flows,
+            taps,
             queues,
             json,
             engine,
             code,
             trace,
         })))
+    }
+}
+
+/// `DEV=FILE`.
+fn tap(value: &OsStr) -> Result<(String, PathBuf), String> {
+    let wrong = || format!("--tap takes DEV=FILE, not `{}`", value.display());
+    let bytes = value.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=').filter(|at| *at > 0).ok_or_else(wrong)?;
+    let device = std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?;
+    match &bytes[at + 1..] {
+        [] => Err(wrong()),
+        file => Ok((device.to_owned(), PathBuf::from(OsString::from_vec(file.to_vec())))),
     }
 }
 
@@ -253,6 +286,8 @@ mod tests {
             ("--sysctl a=b", "--sysctl takes NAME=VALUE, a number, not `a=b`"),
             ("--queue 65536=s", "--queue takes N=SOCKET, N up to 65535, not `65536=s`"),
             ("--queue 1=", "--queue takes N=SOCKET, N up to 65535, not `1=`"),
+            ("--tap lan=", "--tap takes DEV=FILE, not `lan=`"),
+            ("--tap a=b c=d a=e", "--tap a is given twice"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

@@ -43,6 +43,8 @@ pub struct Output<'n> {
     log: Option<LogFile>,
     nflog: Option<Nflog>,
     tracer: Option<Tracer<'n>>,
+    /// What is seen on devices, by index.
+    taps: HashMap<u32, (PathBuf, CaptureWriter<File>)>,
     /// Programs that rules give packets to.
     pub queues: Queues,
     /// Trace lines that are still to be printed.
@@ -71,6 +73,7 @@ impl<'n> Output<'n> {
             log: None,
             nflog: None,
             tracer: None,
+            taps: HashMap::new(),
             queues: Queues::default(),
             lines: String::new(),
             error: None,
@@ -106,6 +109,14 @@ impl<'n> Output<'n> {
         (self.log, self.nflog) = (log, nflog);
     }
 
+    /// Writes what is seen on a device to a file.
+    pub fn tap(&mut self, device: u32, file: &Path) -> Result<(), String> {
+        let failed = |e| format!("Error: {}: {e}", file.display());
+        let writer = CaptureWriter::create(file, LinkType::Ethernet).map_err(failed)?;
+        self.taps.insert(device, (file.to_owned(), writer));
+        Ok(())
+    }
+
     /// Prints traces with what this tracer knows.
     pub fn trace_by(&mut self, tracer: Tracer<'n>) {
         self.tracer = Some(tracer);
@@ -139,6 +150,9 @@ impl<'n> Output<'n> {
         for (name, writer) in devices.chain(hosts) {
             writer.finish().map_err(|e| format!("Error: {name}.pcap: {e}"))?;
         }
+        for (file, writer) in std::mem::take(&mut self.taps).into_values() {
+            writer.finish().map_err(|e| format!("Error: {}: {e}", file.display()))?;
+        }
         let log = self.log.take().map_or(Ok(()), LogFile::finish);
         let nflog = self.nflog.take().map_or(Ok(()), Nflog::finish);
         log.and(nflog).map_err(|e| format!("Error: log: {e}"))
@@ -161,6 +175,14 @@ impl Sink for Output<'_> {
             && let Err(e) = writer.write(meta.time, frame)
         {
             self.error = Some(format!("Error: {}.pcap: {e}", device.name));
+        }
+    }
+
+    fn tap(&mut self, device: &Link, frame: &[u8], meta: &Meta, _outgoing: bool) {
+        if let Some((file, writer)) = self.taps.get_mut(&device.index)
+            && let Err(e) = writer.write(meta.time, frame)
+        {
+            self.error = Some(format!("Error: {}: {e}", file.display()));
         }
     }
 

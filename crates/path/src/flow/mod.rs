@@ -15,6 +15,7 @@ mod early;
 mod hardware;
 mod ingress;
 mod ipsec;
+mod line;
 mod list;
 mod reason;
 mod seen;
@@ -27,11 +28,12 @@ use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
 pub use hardware::CannotOffload;
+pub use line::FlowLines;
 pub use list::{ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use table::FlowCounts;
 
-use crate::settings::FlowSettings;
+use crate::settings::{FlowSettings, Settings};
 use early::Scratch;
 use hardware::Hardware;
 use table::{Identity, Table};
@@ -63,7 +65,9 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    pub(crate) fn new(settings: FlowSettings, seed: u64) -> Self {
+    pub(crate) fn new(settings: &Settings, seed: u64) -> Self {
+        let max = settings.flow.max.min(settings.conntrack.max());
+        let settings = FlowSettings { max, ..settings.flow.clone() };
         Flows {
             tables: Vec::new(),
             leaving: Vec::new(),

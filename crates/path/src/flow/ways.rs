@@ -70,7 +70,8 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         let wire = matches!(link.kind, LinkKind::Wire { .. });
-        let watched = !self.hooks.egress(link.index).is_empty() || self.state.tc.is_some();
+        let rules = !self.hooks.egress(link.index).is_empty();
+        let watched = rules || self.state.tc.is_some() || self.state.taps.has(link.index);
         resolved.kind = if wire && !watched { Kind::Wire } else { Kind::Device };
         resolved
     }
