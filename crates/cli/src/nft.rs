@@ -115,6 +115,12 @@ fn run(call: Call) -> ExitCode {
     };
     let files = SystemFiles { allow_exec: call.allow_exec };
     let mut session = Session::new(call.options, &files, &names);
+    // What has no state yet gets one.
+    let mut changed = kept.is_empty();
+    let mut show = |outcome: &Outcome| {
+        changed |= outcome.changed;
+        show(outcome)
+    };
     let ok = match call.source {
         Source::File(name) => {
             let outcome = match read_input(&name) {
@@ -131,10 +137,11 @@ fn run(call: Call) -> ExitCode {
             show(&outcome)
         }
         Source::Commands(text) => show(&session.run(Origin::CommandLine, text, &mut ruleset, now())),
-        Source::Interactive => interact(&mut session, &mut ruleset),
+        Source::Interactive => interact(&mut session, &mut ruleset, &mut show),
     };
     if let State::File(path) = &call.state
         && !session.options.check
+        && changed
     {
         let text = state::save(&ruleset, &names, now());
         if !state::same(&text, &kept)
@@ -175,7 +182,11 @@ fn show(outcome: &Outcome) -> bool {
 }
 
 /// Commands line by line until `quit` or the end.
-fn interact(session: &mut Session<'_>, ruleset: &mut Ruleset) -> bool {
+fn interact(
+    session: &mut Session<'_>,
+    ruleset: &mut Ruleset,
+    show: &mut impl FnMut(&Outcome) -> bool,
+) -> bool {
     let prompt = std::io::stdin().is_terminal();
     let mut line = String::new();
     loop {

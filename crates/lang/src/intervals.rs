@@ -1,7 +1,7 @@
 //! Intervals that a set with plain keys holds, as numbers.
 
-use std::cell::OnceCell;
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use penstock_ruleset::model::{ElementValue, Set};
 
@@ -10,7 +10,7 @@ use penstock_ruleset::model::{ElementValue, Set};
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
     given: Given,
-    sorted: OnceCell<Vec<(u128, u128)>>,
+    sorted: OnceLock<Vec<(u128, u128)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,12 +29,12 @@ impl Intervals {
     /// Those of a set.
     pub fn of(set: &Set) -> Self {
         let elements = Box::new(set.elements().into_owned());
-        Intervals { given: Given::Elements(elements), sorted: OnceCell::new() }
+        Intervals { given: Given::Elements(elements), sorted: OnceLock::new() }
     }
 
     /// In any order.
     pub fn unsorted(list: Vec<(u128, u128)>) -> Self {
-        Intervals { given: Given::List(list), sorted: OnceCell::new() }
+        Intervals { given: Given::List(list), sorted: OnceLock::new() }
     }
 
     /// Whether there are none.
@@ -52,7 +52,7 @@ impl Intervals {
             None => self.given.sorted(),
         };
         self.given = Given::default();
-        self.sorted = OnceCell::from(sorted);
+        self.sorted = OnceLock::from(sorted);
         self.sorted.get_mut().unwrap_or_else(|| unreachable!("it was set above"))
     }
 }

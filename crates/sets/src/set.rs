@@ -240,7 +240,12 @@ impl<V> Set<V> {
             }
         };
         let catch_all = self.catch_all.as_deref().map(Element::view);
-        order.into_iter().filter_map(|slot| self.slots.get(slot)).chain(catch_all)
+        let slot_at = move |at: usize| {
+            self.slots.prefetch_ahead(&order, at);
+            order.get(at).copied()
+        };
+        let slots = (0..).map_while(slot_at);
+        slots.filter_map(|slot| self.slots.get(slot)).chain(catch_all)
     }
 
     /// All elements in no order, without the cost of one.

@@ -10,6 +10,9 @@ use crate::{Element, ElementList, ElementRef};
 /// Elements per chunk: what a change of one element copies.
 const CHUNK: usize = 256;
 
+/// Slots from one step of loading memory ahead to the next.
+const AHEAD: usize = 8;
+
 /// An expiry that never comes.
 const NEVER: u64 = u64::MAX;
 
@@ -119,6 +122,26 @@ impl<V> Slots<V> {
     pub fn prefetch(&self, slot: u32) {
         if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
             penstock_classify::prefetch(&chunk.values, slot as usize % CHUNK);
+        }
+    }
+
+    /// Has memory loaded for who goes through slots in this order, and is at one of them: what leads to it for those that
+    /// are far ahead, themselves for those that are next.
+    #[inline]
+    pub fn prefetch_ahead(&self, order: &[u32], at: usize) {
+        let chunk = |ahead: usize| {
+            let slot = *order.get(at + ahead * AHEAD)? as usize;
+            Some((self.chunks.get(slot / CHUNK)?, slot % CHUNK))
+        };
+        if let Some((chunk, _)) = chunk(3) {
+            penstock_classify::prefetch(std::slice::from_ref(&**chunk), 0);
+        }
+        if let Some((chunk, at)) = chunk(2) {
+            penstock_classify::prefetch(std::slice::from_ref(&*chunk.keys), 0);
+            penstock_classify::prefetch(&chunk.values, at);
+        }
+        if let Some((chunk, at)) = chunk(1) {
+            penstock_classify::prefetch(&chunk.keys.first, at * self.key_len);
         }
     }
 

@@ -54,9 +54,7 @@ pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dy
             let address = Ipv4Addr::from(value as u32);
             match names_of_host(IpAddr::V4(address), format, names) {
                 Some(name) => out.push_str(&name),
-                None => {
-                    let _ = write!(out, "{address}");
-                }
+                None => print_ipv4(address, out),
             }
         }
         DataType::Ip6Addr => {
@@ -212,14 +210,99 @@ fn names_of_host(address: IpAddr, format: &Format, names: &dyn Names) -> Option<
     if format.host_names { names.host_name(address) } else { None }
 }
 
+fn print_ipv4(address: Ipv4Addr, out: &mut String) {
+    let mut text = Short::default();
+    for (i, byte) in address.octets().into_iter().enumerate() {
+        if i > 0 {
+            text.push(b'.');
+        }
+        text.decimal(byte.into());
+    }
+    out.push_str(text.as_str());
+}
+
+/// Text of up to 40 bytes in the making: there may be millions of addresses to write, and formatting in general takes its
+/// time.
+struct Short {
+    bytes: [u8; 40],
+    len: usize,
+}
+
+impl Default for Short {
+    fn default() -> Self {
+        Short { bytes: [0; 40], len: 0 }
+    }
+}
+
+impl Short {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    fn decimal(&mut self, value: u16) {
+        let mut unit = 10_000;
+        while unit > 1 && value < unit {
+            unit /= 10;
+        }
+        while unit > 0 {
+            self.push(b'0' + (value / unit % 10) as u8);
+            unit /= 10;
+        }
+    }
+
+    #[inline]
+    fn hexadecimal(&mut self, value: u16) {
+        let digits = (19 - value.leading_zeros()).max(4) / 4;
+        for digit in (0..digits).rev() {
+            self.push(b"0123456789abcdef"[usize::from(value >> (4 * digit) & 15)]);
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        self.bytes.get(..self.len).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
 /// As inet_ntop(3), which shows some addresses below `::1:0:0` in dotted form where Rust does not.
 fn print_ipv6(address: Ipv6Addr, out: &mut String) {
     let s = address.segments();
-    if s[..6] == [0; 6] && s[6] != 0 {
+    if s[0] != 0 {
+        print_groups(&s, out);
+    } else if s[..6] == [0; 6] && s[6] != 0 {
         let _ = write!(out, "::{}", Ipv4Addr::from(u128::from(address) as u32));
     } else {
         let _ = write!(out, "{address}");
     }
+}
+
+/// Groups of an address that does not begin with zeros: of runs of two or more zeros the first of the longest is left out.
+fn print_groups(groups: &[u16; 8], out: &mut String) {
+    let (mut from, mut to, mut start) = (8, 8, 0);
+    for (i, group) in groups.iter().enumerate() {
+        if *group != 0 {
+            start = i + 1;
+        } else if i + 1 - start > (to - from).max(1) {
+            (from, to) = (start, i + 1);
+        }
+    }
+    let mut text = Short::default();
+    for (i, group) in groups.iter().enumerate() {
+        if i == from {
+            text.push(b':');
+            text.push(b':');
+        } else if i < from || i >= to {
+            if i > 0 && i != to {
+                text.push(b':');
+            }
+            text.hexadecimal(*group);
+        }
+    }
+    out.push_str(text.as_str());
 }
 
 fn push_text(value: u128, out: &mut String) {
@@ -236,6 +319,11 @@ fn quoted(text: &str, out: &mut String) {
 
 fn decimal(value: u128, out: &mut String) {
     // Most numbers are short, and u128 formatting is slow.
+    if let Ok(value) = u16::try_from(value) {
+        let mut text = Short::default();
+        text.decimal(value);
+        return out.push_str(text.as_str());
+    }
     let _ = match u64::try_from(value) {
         Ok(value) => write!(out, "{value}"),
         Err(_) => write!(out, "{value}"),

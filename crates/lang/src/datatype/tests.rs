@@ -154,3 +154,25 @@ fn describe_tells_type_base_length_and_symbols() {
     let text = describe::describe_type(DataType::CtDir, &NoNames);
     assert!(text.ends_with("\toriginal                      \t                   0\n\treply                         \t                   1\n"));
 }
+
+/// As the standard library writes them, which agrees with inet_ntop(3) outside of `::/96`.
+#[test]
+fn addresses_are_written_in_their_shortest_form() {
+    let mut rng = fastrand::Rng::with_seed(11);
+    let text = |dtype, value, len| {
+        let mut out = String::new();
+        print(dtype, value, len, &Format::default(), &NoNames, &mut out);
+        out
+    };
+    for _ in 0..20_000 {
+        let group = |r: &mut fastrand::Rng| [0, 0, 0, 1, 0xf, 0x10, 0xfff, 0x1000, r.u16(..)][r.usize(..9)];
+        let groups: [u16; 8] = std::array::from_fn(|_| group(&mut rng));
+        if groups[..6] != [0; 6] {
+            let address = std::net::Ipv6Addr::from(groups);
+            assert_eq!(text(DataType::Ip6Addr, address.into(), 128), address.to_string());
+        }
+        let word = rng.u32(..) >> rng.u32(..32);
+        assert_eq!(text(DataType::IpAddr, word.into(), 32), std::net::Ipv4Addr::from(word).to_string());
+        assert_eq!(text(DataType::Integer, word.into(), 32), word.to_string());
+    }
+}

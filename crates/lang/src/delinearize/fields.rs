@@ -123,7 +123,7 @@ pub(super) fn set_types(expr: &mut Expr, types: &KeyType) {
 }
 
 /// Types whose ranges and masks are listed as prefixes (nft's `DTYPE_F_PREFIX`).
-pub(super) fn has_prefixes(dtype: DataType) -> bool {
+pub(crate) fn has_prefixes(dtype: DataType) -> bool {
     matches!(
         dtype,
         DataType::IpAddr | DataType::Ip6Addr | DataType::Mark | DataType::DevGroup | DataType::Realm
@@ -131,7 +131,7 @@ pub(super) fn has_prefixes(dtype: DataType) -> bool {
 }
 
 /// Length of the prefix that a range of numbers is, if it is one.
-pub(super) fn prefix_length(from: u128, to: u128, bits: u32) -> Option<u32> {
+pub(crate) fn prefix_length(from: u128, to: u128, bits: u32) -> Option<u32> {
     let differing = from ^ to;
     // All ones from some bit down.
     if differing & differing.wrapping_add(1) != 0 || from & differing != 0 {

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use penstock_program::State;
 use penstock_ruleset::model::{Chain, Rule, Set, Table};
 
+pub(crate) use fields::{has_prefixes, prefix_length};
+
 use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::ast::{Stmt, StmtKind};

@@ -54,17 +54,40 @@ impl<'a> Delinearizer<'a> {
     pub fn each_element(&self, set: &Set, take: &mut dyn FnMut(Expr)) {
         let Some(key) = self.key_type(set) else { return };
         let data = self.data_type(set);
-        let data = data.as_ref();
+        self.each_in_order(set, &key, &mut |element| {
+            self.listed_as(set, &key, data.as_ref(), element).into_iter().for_each(&mut *take);
+        });
+    }
+
+    /// Elements that have not expired in the order they are listed.
+    pub(crate) fn each_in_order(
+        &self,
+        set: &Set,
+        key: &KeyType,
+        take: &mut dyn FnMut(ElementRef<'_, ElementValue>),
+    ) {
         let elements = set.elements();
         let alive = elements.iter().filter(|e| e.is_alive(self.now));
-        if set.description.interval && matches!(key.fields.as_ref(), [field] if field.dtype.is_string()) {
-            alive.flat_map(|e| self.text_elements(set, &key, data, e)).for_each(take);
-        } else if listed_in_key_order(set, &key) {
-            alive.for_each(|e| take(self.element_expr(set, &key, data, e)));
+        if is_text_intervals(set, key) || listed_in_key_order(set, key) {
+            alive.for_each(take);
         } else {
-            let mut keyed: Vec<_> = alive.map(|e| (listing_key(&key, e.key), e)).collect();
+            let mut keyed: Vec<_> = alive.map(|e| (listing_key(key, e.key), e)).collect();
             keyed.sort_by(|a, b| a.0.cmp(&b.0));
-            keyed.into_iter().for_each(|(_, e)| take(self.element_expr(set, &key, data, e)));
+            keyed.into_iter().for_each(|(_, e)| take(e));
+        }
+    }
+
+    /// An element as expressions.
+    pub(crate) fn listed_as(
+        &self,
+        set: &Set,
+        key: &KeyType,
+        data: Option<&(KeyType, bool)>,
+        element: ElementRef<'_, ElementValue>,
+    ) -> Vec<Expr> {
+        match is_text_intervals(set, key) {
+            true => self.text_elements(set, key, data, element),
+            false => vec![self.element_expr(set, key, data, element)],
         }
     }
 
@@ -141,6 +164,11 @@ impl<'a> Delinearizer<'a> {
     }
 }
 
+/// Whether it holds wildcards.
+fn is_text_intervals(set: &Set, key: &KeyType) -> bool {
+    set.description.interval && matches!(key.fields.as_ref(), [field] if field.dtype.is_string())
+}
+
 /// Whether the order of the set's own iteration is the one that is listed.
 fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
     if set.description.interval {
@@ -154,36 +182,37 @@ fn listed_in_key_order(set: &Set, key: &KeyType) -> bool {
 
 /// What elements are sorted by: the number; of a concatenation the fields side by side without padding, read as one
 /// number whose lowest byte is the first.
-fn listing_key(key: &KeyType, bytes: &[u8]) -> (bool, Vec<u8>) {
-    // The catch-all element comes last.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum ListingKey {
+    Number(u128),
+    /// The lowest flag, and all of them.
+    Flags(u128, std::cmp::Reverse<u128>),
+    /// What is longer, highest byte first.
+    Bytes(Vec<u8>),
+    /// The catch-all element comes last.
+    CatchAll,
+}
+
+fn listing_key(key: &KeyType, bytes: &[u8]) -> ListingKey {
     if bytes.is_empty() {
-        return (true, Vec::new());
+        return ListingKey::CatchAll;
     }
-    let sorted = match key.fields.as_ref() {
-        [field] => {
-            let value = number(field, bytes);
-            if field.dtype.is_bitmask() {
-                // Several flags are sorted by the lowest one.
-                let lowest = if value == 0 { 0 } else { 1 << value.trailing_zeros() };
-                let order: u128 = lowest;
-                [&order.to_be_bytes()[..], &(!value).to_be_bytes()[..]].concat()
-            } else {
-                value.to_be_bytes().to_vec()
-            }
+    if let [field] = key.fields.as_ref() {
+        let value = number(field, bytes);
+        if field.dtype.is_bitmask() {
+            let lowest = if value == 0 { 0 } else { 1 << value.trailing_zeros() };
+            return ListingKey::Flags(lowest, std::cmp::Reverse(value));
         }
-        fields => {
-            let mut packed = Vec::with_capacity(bytes.len());
-            let mut rest = bytes;
-            for field in fields {
-                let len = (field.len.div_ceil(8) as usize).min(rest.len());
-                packed.extend_from_slice(&rest[..len]);
-                rest = &rest[(field.padded() as usize / 8).min(rest.len())..];
-            }
-            packed.reverse();
-            packed
-        }
-    };
-    (false, sorted)
+        return ListingKey::Number(value);
+    }
+    let packed = || fields_of(key, bytes).flat_map(|(_, bytes)| bytes.iter());
+    if packed().count() <= 16 {
+        let lowest_first = packed().zip(0..).map(|(byte, at)| u128::from(*byte) << (8 * at));
+        return ListingKey::Number(lowest_first.sum());
+    }
+    let mut packed: Vec<u8> = packed().copied().collect();
+    packed.reverse();
+    ListingKey::Bytes(packed)
 }
 
 fn number(field: &Field, bytes: &[u8]) -> u128 {

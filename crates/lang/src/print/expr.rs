@@ -181,7 +181,7 @@ impl Printer<'_> {
     }
 
     /// Ranges and prefixes are listed in numbers whatever the options.
-    fn numeric(&mut self, body: impl FnOnce(&mut Self)) {
+    pub(super) fn numeric(&mut self, body: impl FnOnce(&mut Self)) {
         let format = Format {
             service_names: false,
             user_names: false,

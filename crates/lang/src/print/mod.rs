@@ -11,6 +11,7 @@ mod block;
 mod expr;
 pub mod listing;
 mod object;
+mod plain;
 pub mod priority;
 mod set;
 mod stmt;

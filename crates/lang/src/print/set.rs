@@ -6,6 +6,7 @@ use penstock_sets::Policy;
 
 use super::Printer;
 use super::listing::object_name;
+use super::plain::PlainSet;
 use crate::ast::Expr;
 use crate::datatype::{DataType, Type};
 use crate::delinearize::Delinearizer;
@@ -124,21 +125,42 @@ impl Printer<'_> {
             self.write(format_args!("\t\tcomment \"{comment}\"\n"));
         }
         if !self.format.terse {
-            let key = delinearizer.key_type(set).map(|k| k.dtype).unwrap_or_default();
-            let per_line = elements_per_line(&key);
+            let key = delinearizer.key_type(set);
+            let per_line = elements_per_line(&key.as_ref().map(|k| k.dtype.clone()).unwrap_or_default());
             let mut count = 0;
-            let mut one = |element: &Expr| {
-                self.push(match count {
+            let mut before = |p: &mut Self| {
+                p.push(match count {
                     0 => "\t\telements = { ",
                     n if n % per_line == 0 => NEXT_LINE,
                     _ => SAME_LINE,
                 });
                 count += 1;
-                self.expr(element);
             };
-            match elements {
-                Some(elements) => elements.iter().for_each(&mut one),
-                None => delinearizer.each_element(set, &mut |element| one(&element)),
+            match (elements, &key) {
+                (Some(elements), _) => elements.iter().for_each(|element| {
+                    before(self);
+                    self.expr(element);
+                }),
+                (None, Some(key)) => {
+                    let data = delinearizer.data_type(set);
+                    let plain = PlainSet::of(set, key, data.as_ref());
+                    delinearizer.each_in_order(set, key, &mut |element| match plain
+                        .as_ref()
+                        .filter(|plain| plain.suits(&element))
+                    {
+                        Some(plain) => {
+                            before(self);
+                            self.plain_element(plain, element);
+                        }
+                        None => {
+                            for expr in delinearizer.listed_as(set, key, data.as_ref(), element) {
+                                before(self);
+                                self.expr(&expr);
+                            }
+                        }
+                    });
+                }
+                (None, None) => {}
             }
             if count > 0 {
                 self.push(" }\n");

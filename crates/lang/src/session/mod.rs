@@ -103,6 +103,8 @@ pub struct Outcome {
     pub merges: Vec<Merge>,
     /// Whether all went well. Otherwise the ruleset is as before.
     pub ok: bool,
+    /// Whether the ruleset, or state of something in it, may be another than before.
+    pub changed: bool,
 }
 
 /// Runs texts, one after the other; names that they define outlive them.
@@ -228,6 +230,7 @@ impl<'a> Session<'a> {
         };
         // Resetting takes effect at once.
         let resets = cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
+        out.changed = resets && !self.options.check;
         if skipped && (resets || diags.has_errors()) {
             return Err(inputs);
         }
@@ -260,7 +263,7 @@ impl<'a> Session<'a> {
         if !diags.has_errors() {
             let Execution { transaction, done, diags: refused, stdout, .. } = execution;
             diags.list.extend(refused.list);
-            out.stdout.push_str(&stdout);
+            out.stdout = stdout;
             if !diags.has_errors() && self.options.runnable_only {
                 refuse_unrunnable(&transaction, &done, &mut diags);
             }
@@ -270,6 +273,7 @@ impl<'a> Session<'a> {
                 match ruleset.commit(transaction) {
                     Ok(()) => {
                         let id = ruleset.generation().id;
+                        out.changed |= id != before;
                         if let Some(echo) = echo.filter(|text| id != before && !text.is_empty()) {
                             out.stdout.push_str(&echo);
                             if !self.options.json {
@@ -412,6 +416,8 @@ impl<'a> Session<'a> {
             if *answers {
                 stdout.push_str(&step.debug);
                 match self.answer(&step, transaction.working(), *now) {
+                    // A listing may be large, and is mostly all there is.
+                    Ok(text) if stdout.is_empty() => *stdout = text,
                     Ok(text) => stdout.push_str(&text),
                     Err(diagnostic) => diags.push(*diagnostic),
                 }
