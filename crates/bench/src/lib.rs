@@ -8,6 +8,7 @@
 
 mod compile;
 mod egress;
+mod encap;
 mod flow;
 mod forward;
 mod frames;
@@ -33,7 +34,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 9] = [
+pub const BENCHES: [Bench; 10] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
@@ -68,6 +69,11 @@ pub const BENCHES: [Bench; 9] = [
         name: "flow",
         about: "established flows: rules, and flowtables at early ingress",
         variants: || Ok(flow::variants()),
+    },
+    Bench {
+        name: "encap",
+        about: "established flows: plain, into and out of an IPIP tunnel",
+        variants: || Ok(encap::variants()),
     },
     Bench {
         name: "compile",

@@ -4,9 +4,10 @@
 //! its command line: IPv6 rules cannot be said otherwise. What is known but cannot be done yet is refused as clearly
 //! as what is unknown.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use penstock_batch::Error;
 
 use crate::bridge::Bridge;
 use crate::bridge_lines;
@@ -19,25 +20,6 @@ use crate::{
     Action, Address4, Address6, LOOPBACK, Link, LinkKind, Mac, Network, Nexthop, Route, RouteType, Rule,
     Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, Vlan,
 };
-
-/// A line that could not be taken. Prints as `net.ip:12: unknown word "foo"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// The file as the caller named it.
-    pub file: String,
-    /// From 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl Network {
     /// Applies the lines in order to a namespace that has only `lo`. `file` is for messages. The first line that

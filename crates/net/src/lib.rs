@@ -37,11 +37,11 @@ mod tunnel;
 mod tunnel_lines;
 mod xfrm_lines;
 
-pub use batch::Error;
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
 pub use kernel::KernelState;
 pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
+pub use penstock_batch::Error;
 pub use penstock_wire::ethernet::Mac;
 pub use route::{Nexthop, Route, RouteType};
 pub use rule::{Action, Rule};

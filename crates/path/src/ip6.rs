@@ -182,7 +182,7 @@ impl<S: Sink> Worker<'_, S> {
                         };
                     (at, next) = (offset, found);
                 }
-                _ if tunnels && self.tunnel_receive6(packet, next, at) => return,
+                _ if tunnels => return self.deliver6(packet, next, at),
                 _ => return self.deliver(packet),
             }
         }

@@ -236,6 +236,21 @@ impl<'a, S: Sink> Worker<'a, S> {
         if tunnels && self.tunnel_receive4(packet) {
             return;
         }
+        self.give_to_host(packet);
+    }
+
+    /// The same for an IPv6 packet whose extension headers were gone through: `payload` is the protocol behind them, `at` its
+    /// offset.
+    pub(crate) fn deliver6(&mut self, packet: &mut Packet, payload: u8, at: usize) {
+        if self.state.ipsec.is_some() && !self.xfrm_deliver(packet) {
+            return;
+        }
+        if !self.tunnel_receive6(packet, payload, at) {
+            self.give_to_host(packet);
+        }
+    }
+
+    fn give_to_host(&mut self, packet: &Packet) {
         let Some(link) = self.net.link(packet.meta.iif) else { return };
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);

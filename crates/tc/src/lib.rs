@@ -32,5 +32,5 @@ mod u32_match;
 
 pub use classify::{Cursor, State, Step};
 pub use config::{Config, Hook};
-pub use parse::Error;
+pub use penstock_batch::Error;
 pub use qdisc::Queues;

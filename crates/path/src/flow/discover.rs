@@ -207,6 +207,10 @@ impl<S: Sink> Worker<'_, S> {
     /// A packet gets the tunnel's header, and what the devices put around it that the outer packet leaves by. `None` where
     /// none of them is one of the flowtable's, or what arrives would belong to another tunnel.
     fn through_tunnel(&self, index: FlowtableIndex, link: &Link, over: &Over, mtu: usize) -> Option<Path> {
+        // Policy has a say in outer packets.
+        if self.state.ipsec.is_some() {
+            return None;
+        }
         let Over { outer, to, .. } = over;
         let below = self.net.link(to.oif)?;
         let Ends { src, dst, protocol } = outer.ends;

@@ -7,29 +7,10 @@ mod match_u32;
 mod qdisc;
 mod words;
 
-use std::fmt;
+use penstock_batch::Error;
 
 use crate::config::Config;
 use words::Words;
-
-/// A line that could not be taken. Prints as `tc.txt:12: unknown word "foo"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// The file as the caller named it.
-    pub file: String,
-    /// From 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.message)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// What a line is read into.
 struct Reader<'a> {

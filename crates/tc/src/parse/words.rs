@@ -1,93 +1,8 @@
-//! Lines, words, and the numbers of tc(8): rates, sizes, times, handles.
+//! The words of tc(8): rates, sizes, times, handles.
+
+pub(super) use penstock_batch::{Words, lines, number, unknown};
 
 use crate::rate::Rate;
-
-/// Logical lines with the number (from 1) of the first physical line of each; comments and blank lines are left out.
-pub(super) fn lines(text: &str) -> Vec<(usize, Vec<&str>)> {
-    let mut all: Vec<(usize, Vec<&str>)> = Vec::new();
-    let mut continued = false;
-    for (i, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or("").trim_end();
-        let (line, more) = line.strip_suffix('\\').map_or((line, false), |l| (l, true));
-        let words = line.split_whitespace();
-        match all.last_mut() {
-            Some(last) if continued => last.1.extend(words),
-            _ => all.push((i + 1, words.collect())),
-        }
-        continued = more;
-    }
-    all.retain(|(_, words)| !words.is_empty());
-    all
-}
-
-pub(super) fn unknown(word: &str) -> String {
-    format!("unknown word \"{word}\"")
-}
-
-/// The words of a line, taken from the front.
-pub(super) struct Words<'a> {
-    words: &'a [&'a str],
-    last: &'a str,
-}
-
-impl<'a> Words<'a> {
-    pub(super) fn new(words: &'a [&'a str]) -> Self {
-        Words { words, last: "" }
-    }
-
-    pub(super) fn next(&mut self) -> Option<&'a str> {
-        let (first, rest) = self.words.split_first()?;
-        self.words = rest;
-        self.last = first;
-        Some(first)
-    }
-
-    pub(super) fn peek(&self) -> Option<&'a str> {
-        self.words.first().copied()
-    }
-
-    pub(super) fn take(&mut self, word: &str) -> bool {
-        let hit = self.peek() == Some(word);
-        if hit {
-            self.next();
-        }
-        hit
-    }
-
-    pub(super) fn needed(&mut self, what: &str) -> Result<&'a str, String> {
-        let behind = self.last;
-        self.next().ok_or_else(|| match behind {
-            "" => format!("{what} is missing"),
-            _ => format!("\"{behind}\" needs {what}"),
-        })
-    }
-
-    /// The argument of the word just taken.
-    pub(super) fn value(&mut self) -> Result<&'a str, String> {
-        self.needed("a value")
-    }
-
-    /// The argument of the word just taken, as `read` understands it.
-    pub(super) fn read<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
-        let of = self.last;
-        let text = self.value()?;
-        read(text).ok_or_else(|| format!("\"{text}\" is not a valid value for \"{of}\""))
-    }
-
-    pub(super) fn end(&mut self) -> Result<(), String> {
-        self.next().map_or(Ok(()), |word| Err(unknown(word)))
-    }
-}
-
-/// A number, decimal or with `0x` or `0` before it as in C.
-pub(super) fn number<T: TryFrom<u64>>(text: &str) -> Option<T> {
-    let n = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
-        (Some(hex), _) => u64::from_str_radix(hex, 16).ok()?,
-        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8).ok()?,
-        _ => text.parse().ok()?,
-    };
-    T::try_from(n).ok()
-}
 
 /// `VALUE` or `VALUE/MASK`.
 pub(super) fn masked<T: Copy>(text: &str, all: T, read: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {
@@ -224,11 +139,5 @@ mod tests {
             (class("1:"), class("1:10"), class("ffff:fff3")),
             (Some(0x10000), Some(0x10010), Some(0xffff_fff3))
         );
-    }
-
-    #[test]
-    fn lines_go_on_behind_a_backslash() {
-        let text = "# comment\nqdisc add \\\n dev lan # here\n\nfilter\n";
-        assert_eq!(lines(text), [(2, vec!["qdisc", "add", "dev", "lan"]), (5, vec!["filter"])]);
     }
 }
