@@ -423,6 +423,10 @@ impl Parser<'_> {
         while let Some(stmt) = self.stateful_stmt()? {
             stmts.push(stmt);
         }
+        if self.eat("ct") {
+            self.keywords = super::words::keywords_behind("ct");
+            return self.unexpected(&["count"]);
+        }
         Ok(stmts)
     }
 }

@@ -436,6 +436,9 @@ impl<'a> Session<'a> {
             let applied = match (transaction.apply(change), found) {
                 // The kernel looks at the whole table at each change then, and tells each time what it finds.
                 (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
+                (Err(e), Some(errno)) if is_validation(&e) => {
+                    Err(penstock_ruleset::Error::new(errno, Blame::Whole))
+                }
                 (applied, _) => applied,
             };
             if let (Err(e), Some((family, table))) = (&applied, place)
