@@ -24,8 +24,12 @@ fn same(theirs: &str, ours: &str) -> bool {
 
 /// Where raw bits of the link header say which IP it is, nft 1.0.6 lists no code of `reject`.
 fn is_lost_code(theirs: &str, ours: &str) -> bool {
-    let text =
-        theirs.contains("@ll,") && ours.split_once(" with icmp").is_some_and(|(before, _)| before == theirs);
+    let without_code = |text: &str| {
+        let (before, code) = text.split_once(" with icmp")?;
+        let behind: String = code.split(' ').skip(2).map(|word| format!(" {word}")).collect();
+        Some(format!("{before}{behind}"))
+    };
+    let text = theirs.contains("@ll,") && without_code(ours).is_some_and(|ours| ours == theirs);
     text || theirs.starts_with("{\"reject\": null}") && ours.starts_with("{\"reject\": {\"type\": \"icmp")
 }
 
@@ -88,16 +92,22 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
     part.contains("[invalid type]") || empty || shifted || answers || hashed
 }
 
-/// A match of a connection's protocol, as a statement of JSON: nft 1.0.6 takes it for what a later field brings back.
+/// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of JSON: nft 1.0.6 takes it for
+/// what a later field brings back.
 fn is_lost_match(ours: &str) -> bool {
-    ["l3proto", "protocol"].iter().any(|key| {
-        ours.contains(&format!("{{\"match\": {{\"op\": \"==\", \"left\": {{\"ct\": {{\"key\": \"{key}\"}}}}"))
-    })
+    let lost = [
+        "{\"ct\": {\"key\": \"l3proto\"}}",
+        "{\"ct\": {\"key\": \"protocol\"}}",
+        "{\"payload\": {\"protocol\": \"icmp\", \"field\": \"type\"}}",
+        "{\"payload\": {\"protocol\": \"icmpv6\", \"field\": \"type\"}}",
+    ];
+    lost.iter().any(|left| ours.contains(&format!("{{\"match\": {{\"op\": \"==\", \"left\": {left}")))
 }
 
 /// The same in a rule's text.
 fn without_lost_matches(ours: &str) -> String {
     let words: Vec<&str> = ours.split(' ').collect();
+    let has_option = ours.contains("tcp option");
     let mut kept = Vec::new();
     let mut rest = &words[..];
     while let [word, tail @ ..] = rest {
@@ -107,6 +117,12 @@ fn without_lost_matches(ours: &str) -> String {
             {
                 // The tabs before it are the rule's.
                 kept.extend(first.strip_suffix("ct").filter(|tabs| !tabs.is_empty()));
+                tail
+            }
+            [first, "type", _, tail @ ..]
+                if has_option && matches!(first.trim_start(), "icmp" | "icmpv6") =>
+            {
+                kept.extend(Some(first.trim_end_matches(|c| c != '\t')).filter(|tabs| !tabs.is_empty()));
                 tail
             }
             _ => {

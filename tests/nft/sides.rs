@@ -11,6 +11,14 @@ pub struct Said {
     pub stderr: String,
 }
 
+impl Said {
+    /// The same without handles in listings.
+    pub fn without_handles(&self) -> Said {
+        let line = |line: &str| line.split(" # handle ").next().unwrap_or(line).to_owned() + "\n";
+        Said { stdout: self.stdout.lines().map(line).collect(), ..self.clone() }
+    }
+}
+
 /// One of the two.
 pub enum Side {
     /// nft in the namespace of the calling thread.

@@ -16,7 +16,7 @@ use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
 use penstock_lang::session::{Outcome, Session, state};
 use penstock_lang::source::Origin;
-use penstock_ruleset::Ruleset;
+use penstock_ruleset::{Ruleset, saved};
 
 use crate::files::{SystemFiles, text_of, words};
 use crate::names::SystemNames;
@@ -87,7 +87,7 @@ fn now() -> u64 {
 
 fn run(call: Call) -> ExitCode {
     let names = SystemNames::default();
-    let mut kept = String::new();
+    let mut kept = Vec::new();
     // Other callers wait until this one has written what it read.
     let mut locked = None;
     let mut ruleset = match &call.state {
@@ -98,8 +98,8 @@ fn run(call: Call) -> ExitCode {
             Ok(bytes)
         }) {
             Ok(bytes) => {
-                kept = text_of(bytes);
-                match state::restore(kept.clone(), &SystemFiles::default(), &names) {
+                kept = bytes;
+                match state::restore(kept.clone(), &SystemFiles::default(), &names, now()) {
                     Ok(ruleset) => ruleset,
                     Err(reason) => {
                         eprint!("Error: {} cannot be restored: {reason}", path.display());
@@ -143,9 +143,9 @@ fn run(call: Call) -> ExitCode {
         && !session.options.check
         && changed
     {
-        let text = state::save(&ruleset, &names, now());
-        if !state::same(&text, &kept)
-            && let Err(e) = replace(path, &text)
+        let bytes = ruleset.save(now());
+        if !saved::same(&bytes, &kept)
+            && let Err(e) = replace(path, &bytes)
         {
             eprintln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
             return ExitCode::FAILURE;
@@ -233,13 +233,13 @@ fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
 }
 
 /// Puts a file in place of another, so that a reader finds one or the other whole.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
     let write = || {
         let mut file = std::fs::File::create(&new)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&new, path)
     };

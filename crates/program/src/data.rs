@@ -1,10 +1,11 @@
 //! Constants in programs and set elements.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Up to 64 bytes as they lie in registers: packet fields in network order, host integers in host order,
 /// concatenations padded to 4 bytes per field.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Data(Box<[u8]>);
 
 impl Data {

@@ -1,10 +1,11 @@
 //! Register numbers (`enum nft_registers`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A register as netlink numbers it: 0 the verdict, 1 to 4 the 16-byte registers, 8 to 23 the 4-byte ones that
 /// overlay them (8 to 11 are register 1, and so on).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Register(pub u8);
 
 impl Register {

@@ -1,10 +1,11 @@
 //! Verdicts of rules and chains.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// What a rule decides (`enum nft_verdicts` and `NF_*`), with chains by name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// `NF_DROP`: final.
     Drop,

@@ -36,6 +36,7 @@ pub mod model;
 pub mod needs;
 mod places;
 mod references;
+pub mod saved;
 pub mod transaction;
 
 pub use change::Change;

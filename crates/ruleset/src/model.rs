@@ -1,5 +1,6 @@
 //! What a generation holds.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 pub use penstock_program::Hook;
@@ -10,7 +11,7 @@ use penstock_sets::Description;
 use crate::content::Content;
 
 /// Address family of a table (`NFPROTO_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Family {
     /// IPv4 and IPv6 in one table.
@@ -68,7 +69,7 @@ pub struct Table {
 }
 
 /// `filter`, `nat` or `route`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ChainType {
     /// Any hook.
     Filter,
@@ -79,7 +80,7 @@ pub enum ChainType {
 }
 
 /// What makes a chain a base chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseChain {
     /// Chain type.
     pub kind: ChainType,
@@ -127,7 +128,7 @@ pub struct Rule {
 }
 
 /// What a map's elements hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapData {
     /// Register data.
     Value {
@@ -142,7 +143,7 @@ pub enum MapData {
 
 /// Value of an element. Sets have millions of elements, and few of these have more than a key and data: so what else they
 /// may have costs only those that have it.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct ElementValue {
     /// Data of a map's element.
     pub data: Option<ElementData>,
@@ -150,11 +151,12 @@ pub struct ElementValue {
 }
 
 /// What stands beside key and data of few elements.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct ElementExtras {
     /// Stateful expressions of the element, and their live state.
     pub exprs: Vec<Expr>,
     /// As in [`Rule::states`].
+    #[serde(skip)]
     pub states: Vec<Arc<penstock_program::State>>,
     /// Own timeout in milliseconds, where it differs from the set's default.
     pub timeout: Option<u64>,
@@ -205,7 +207,7 @@ impl ElementValue {
 }
 
 /// Data of a map's element.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElementData {
     /// Register bytes.
     Value(Data),
@@ -260,7 +262,7 @@ pub struct Object {
 }
 
 /// Configuration of an object, by type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ObjectValue {
     /// Initial values.
     Counter(penstock_program::expr::Counter),
@@ -306,7 +308,7 @@ pub enum ObjectValue {
 }
 
 /// A flowtable.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Flowtable {
     /// Unique in the table.
     pub name: Arc<str>,

@@ -1,7 +1,9 @@
 //! What is known of a set when it is made: all that the choice of a backend depends on.
 
+use serde::{Deserialize, Serialize};
+
 /// `NFT_SET_POL_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Policy {
     /// Fastest lookup.
     #[default]
@@ -11,7 +13,7 @@ pub enum Policy {
 }
 
 /// The description of a set (`struct nft_set_desc` and `NFT_SET_*` flags).
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Description {
     /// Key length in bytes, 1 to 64, padding of concatenated fields included.
     pub key_len: usize,

@@ -1,9 +1,11 @@
 //! Many elements in a row, packed: what a change of a large set brings.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Element;
 
 /// Elements in order. One that is no more than a key takes two bytes beside it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ElementList<V> {
     /// Of each element: the length of its key, what else it has, the key, the last key.
     bytes: Vec<u8>,

@@ -171,7 +171,10 @@ impl Eval<'_, '_> {
                     None => link_header,
                 };
                 let Some(lower) = lower else { return Ok(None) };
-                self.insert_protocol(lower, upper, loc)?;
+                if let Err(conflict) = self.insert_protocol(lower, upper, loc) {
+                    // nft goes on to say that nothing is known.
+                    self.ctx.queued.push(*conflict);
+                }
                 self.protocols.at(PayloadBase::Network)
             }
             PayloadBase::Inner | PayloadBase::Tunnel => None,

@@ -6,6 +6,7 @@ use penstock_ruleset::model::Family;
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::cache::Field;
 use crate::datatype::{DataType, Type};
+use crate::diag::Diagnostic;
 use crate::eval::context::Expected;
 use crate::eval::dependency::conflicting;
 use crate::eval::{Eval, Result, error};
@@ -49,12 +50,16 @@ impl Eval<'_, '_> {
                     CtKey::Src | CtKey::Dst => match network {
                         Some(known) if *known == network::IP => (dtype, len) = (DataType::IpAddr, 32),
                         Some(known) if *known == network::IP6 => (dtype, len) = (DataType::Ip6Addr, 128),
-                        _ => {
-                            return error(
+                        // nft says so and goes on without a type.
+                        None => {
+                            let word = if key == CtKey::Src { "saddr" } else { "daddr" };
+                            self.ctx.queued.push(Diagnostic::error(
                                 loc,
-                                "cannot determine ip protocol version, use \"ip saddr\" or \"ip6 saddr\" instead",
-                            );
+                                format!("cannot determine ip protocol version, use \"ip {word}\" or \"ip6 {word}\" instead"),
+                            ));
+                            (dtype, len) = (DataType::Invalid, 0);
                         }
+                        Some(_) => (dtype, len) = (DataType::Invalid, 0),
                     },
                     CtKey::ProtoSrc | CtKey::ProtoDst
                         if self

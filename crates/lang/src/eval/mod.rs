@@ -87,8 +87,6 @@ pub struct Context<'a> {
     pub now: u64,
     /// What the run began with.
     pub(crate) before: Generation,
-    /// Nothing is simplified: sets of one stay sets.
-    pub as_listed: bool,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
     /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
@@ -106,6 +104,8 @@ pub struct Context<'a> {
     pub(crate) skipped: bool,
     /// The elements of the command at hand, lowered already: those that were read again have no tree.
     pub(crate) ready: Cell<Option<ReadyElements>>,
+    /// Errors of the command at hand after which evaluation went on to the next one.
+    pub(crate) queued: Vec<Diagnostic>,
     next_id: u32,
 }
 
@@ -120,7 +120,6 @@ impl<'a> Context<'a> {
             before: generation.clone(),
             cache: Cache::new(generation),
             now: 0,
-            as_listed: false,
             anonymous: BTreeMap::new(),
             made_dynamic: Vec::new(),
             purge: Vec::new(),
@@ -129,6 +128,7 @@ impl<'a> Context<'a> {
             inputs: Inputs::default(),
             skipped: false,
             ready: Cell::default(),
+            queued: Vec::new(),
             next_id: 1,
         }
     }
@@ -158,16 +158,16 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     ctx.rest.clear();
     ctx.split = false;
     ctx.ready.take();
+    ctx.queued.clear();
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let table = cmd.target.table.as_ref().map(|t| t.text.clone());
     let mut eval = Eval::new(ctx, family, table);
-    match eval.command(cmd) {
-        Ok(()) => true,
-        Err(diagnostic) => {
-            diags.push(*diagnostic);
-            false
-        }
-    }
+    let result = eval.command(cmd);
+    let mut errors = std::mem::take(&mut ctx.queued);
+    errors.extend(result.err().map(|diagnostic| *diagnostic));
+    let good = errors.is_empty();
+    diags.list.extend(errors);
+    good
 }
 
 /// The state of evaluation within one command (nft's `struct eval_ctx`).

@@ -131,7 +131,6 @@ impl Eval<'_, '_> {
                 return error(right.loc, "Set is empty");
             }
             if elements.len() == 1
-                && !self.ctx.as_listed
                 && !flags.map
                 && !matches!(left.kind, ExprKind::Concat(_))
                 && let ExprKind::SetElem(elem) = &mut elements[0].kind

@@ -67,27 +67,10 @@ impl Parser<'_> {
 
     fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
-        let expression = matches!(
-            self.word(),
-            "tcp"
-                | "ct"
-                | "meta"
-                | "numgen"
-                | "jhash"
-                | "symhash"
-                | "ipsec"
-                | "socket"
-                | "osf"
-                | "ip"
-                | "ip6"
-                | "icmp"
-                | "icmpv6"
-                | "arp"
-                | "fib"
-                | "rt"
-                | "sctp"
-        );
-        self.keywords = if expression { &[] } else { super::words::keywords_behind(self.word()) };
+        self.keywords = match self.word() {
+            word if super::words::begins_effect(word) => super::words::keywords_behind(word),
+            _ => &[],
+        };
         // A queue's number is no part of the older form to nft.
         let older_queue = self.at("queue") && !matches!(self.second_word(), "to" | "flags");
         let kind = self.stmt_kind(start)?;
@@ -335,6 +318,7 @@ impl Parser<'_> {
 
     /// `rate [over] N/second [burst N packets]`, `rate [over] N mbytes/second [burst N kbytes]`
     pub(super) fn limit(&mut self) -> Parsed<StmtKind> {
+        self.keywords = super::words::keywords_behind("limit");
         self.need_rate()?;
         let over = self.over();
         let start = self.here();
@@ -640,9 +624,7 @@ impl Parser<'_> {
         let stmts = self.stateful_stmts()?;
         if self.eat_tok(Tok::Colon) {
             let data = self.map_value()?;
-            if !self.eat_tok(Tok::RightBrace) {
-                return self.unexpected(&[]);
-            }
+            self.need_tok(Tok::RightBrace)?;
             self.updates_sets = true;
             return Ok(StmtKind::MapUpdate { op, map: set, key, data, stmts });
         }

@@ -315,6 +315,28 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
     }
 }
 
+/// Whether a word begins a statement that has keywords of its own and is no expression.
+pub(super) fn begins_effect(word: &str) -> bool {
+    matches!(
+        word,
+        "counter"
+            | "dnat"
+            | "dup"
+            | "fwd"
+            | "limit"
+            | "log"
+            | "masquerade"
+            | "queue"
+            | "quota"
+            | "redirect"
+            | "reject"
+            | "reset"
+            | "snat"
+            | "synproxy"
+            | "tproxy"
+    )
+}
+
 /// Keywords of `ct` that are symbols nevertheless.
 pub(super) fn is_symbol_behind_ct(word: &str) -> bool {
     matches!(word, "label" | "original" | "reply")

@@ -86,8 +86,6 @@ pub struct Options {
     pub include_paths: Vec<String>,
     /// Rules with expressions that no packet of ours could run are refused, with their place.
     pub runnable_only: bool,
-    /// The text is a listing of a ruleset that is to come back as it was: sets of one stay sets.
-    pub as_listed: bool,
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
 }
@@ -251,7 +249,6 @@ impl<'a> Session<'a> {
             }
         }
         let mut ctx = Context::new(&generation, self.names);
-        ctx.as_listed = self.options.as_listed;
         ctx.now = now;
         ctx.inputs = inputs.clone();
         ctx.skipped = skipped;
@@ -326,7 +323,6 @@ impl<'a> Session<'a> {
         diags: &mut Diagnostics,
     ) -> Option<Context<'a>> {
         let mut ctx = Context::new(generation, self.names);
-        ctx.as_listed = self.options.as_listed;
         ctx.now = now;
         let mut execution = Execution { answers: false, ..Execution::new(ruleset.begin_at(now), now) };
         self.process(cmds, &mut ctx, diags, &mut execution, false);

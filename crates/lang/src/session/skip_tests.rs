@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use penstock_ruleset::Ruleset;
 
-use super::{Options, Session, state};
+use super::{Options, Session};
 use crate::names::NoNames;
 use crate::parse::Mode;
 use crate::source::{NoFiles, Origin};
 
 /// What a text says, and what the ruleset is then.
-fn outcome(text: &str, mode: Option<Mode>) -> (String, String, String) {
+fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {
     let mut ruleset = Ruleset::default();
     let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
     let origin = Origin::File { name: "text".into(), from: None };
@@ -20,7 +20,7 @@ fn outcome(text: &str, mode: Option<Mode>) -> (String, String, String) {
             session.run_as(mode, &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1).unwrap_or_default()
         }
     };
-    (outcome.stdout, outcome.stderr, state::save(&ruleset, &NoNames, 1))
+    (outcome.stdout, outcome.stderr, ruleset.save(1))
 }
 
 const SETS: &[(&str, &str, &[&str])] = &[

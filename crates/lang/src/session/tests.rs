@@ -299,17 +299,50 @@ fn a_kept_ruleset_comes_back_with_its_handles() {
     let mut options = Options::default();
     options.format.handles = true;
     let listing = nft(options.clone(), "list ruleset", &mut ruleset).stdout;
-    let text = state::save(&ruleset, &Machine, NOW);
-    let mut again = state::restore(text.clone(), &NoFiles, &Machine).expect("a ruleset that was kept");
+    let bytes = ruleset.save(NOW);
+    let mut again = state::restore(bytes.clone(), &NoFiles, &Machine, NOW).expect("a ruleset that was kept");
     assert_eq!(nft(options, "list ruleset", &mut again).stdout, listing);
-    assert_eq!(state::save(&again, &Machine, NOW), text);
+    assert!(again.save(NOW) == bytes);
     assert_eq!(again.generation().id, ruleset.generation().id);
     assert_eq!(again.last_table_handle(), 2);
     for ruleset in [&mut ruleset, &mut again] {
         good("add table ip next", ruleset);
         good("add element inet t late { 3 }", ruleset);
     }
-    assert_eq!(state::save(&again, &Machine, NOW), state::save(&ruleset, &Machine, NOW));
+    assert!(again.save(NOW) == ruleset.save(NOW));
+}
+
+#[test]
+fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
+    let mut ruleset = router();
+    let rules = [
+        "add rule inet t other @ll,0,48 != { 21, 82 } meta mark set 1",
+        "add rule inet t other ether type ip6 ip option ra value 3",
+        "add rule inet t other @nh,32,16 { 2, 10 }",
+    ];
+    let taken: Vec<bool> = rules.iter().map(|rule| nft(Options::default(), rule, &mut ruleset).ok).collect();
+    assert!(taken.iter().any(|taken| *taken));
+    let bytes = ruleset.save(NOW);
+    let again = state::restore(bytes, &NoFiles, &Machine, NOW).expect("a ruleset that was kept");
+    let programs = |ruleset: &Ruleset| {
+        let generation = ruleset.generation();
+        let rules = generation.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
+        rules.map(|r| (r.handle, r.exprs.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(programs(&again), programs(&ruleset));
+}
+
+#[test]
+fn a_text_begins_a_kept_ruleset_and_broken_bytes_do_not() {
+    let text = b"table ip t { set s { type mark; elements = { 1 }; }; }".to_vec();
+    let ruleset = state::restore(text, &NoFiles, &Machine, NOW).expect("a text");
+    assert_eq!(ruleset.generation().tables.len(), 1);
+    let bytes = ruleset.save(NOW);
+    for end in 0..bytes.len() {
+        let cut = state::restore(bytes[..end].to_vec(), &NoFiles, &Machine, NOW);
+        assert!(cut.is_err() || end == 0, "{end} bytes");
+    }
+    assert!(state::restore(b"no table".to_vec(), &NoFiles, &Machine, NOW).is_err());
 }
 
 /// Rules that show every statement and expression.

@@ -3,6 +3,7 @@
 mod socket;
 mod track;
 
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub use socket::{LocalSocket, SocketKind, SocketQuery};
 pub use track::{ConnCount, CountedConnection, CtObject, Decision, NatKind, NatRequest};
 
 /// Hooks of all families. The kernel's numbers differ per family; the names do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Hook {
     /// netdev and inet.
     Ingress,

@@ -1,12 +1,13 @@
 //! `bitwise`: mask, exclusive-or and shifts (`NFTA_BITWISE_*`, `net/netfilter/nft_bitwise.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::{Data, Register};
 
 /// `NFTA_BITWISE_OP` and its operands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BitwiseOp {
     /// `(register & mask) ^ xor`, bit by bit.
     MaskXor {
@@ -22,7 +23,7 @@ pub enum BitwiseOp {
 }
 
 /// Computes on a register.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bitwise {
     /// `NFTA_BITWISE_SREG`.
     pub sreg: Register,

@@ -1,12 +1,13 @@
 //! `byteorder`: between host and network order (`NFTA_BYTEORDER_*`, `net/netfilter/nft_byteorder.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_byteorder_ops`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ByteorderOp {
     /// Network to host.
     Ntoh,
@@ -15,7 +16,7 @@ pub enum ByteorderOp {
 }
 
 /// Converts each of the numbers in a register.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Byteorder {
     /// `NFTA_BYTEORDER_OP`.
     pub op: ByteorderOp,

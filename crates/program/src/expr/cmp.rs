@@ -1,12 +1,13 @@
 //! `cmp`: compare a register with a constant (`NFTA_CMP_*`, `net/netfilter/nft_cmp.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::{Data, Register};
 
 /// `enum nft_cmp_ops`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CmpOp {
     /// Equal.
     Eq,
@@ -36,7 +37,7 @@ impl fmt::Display for CmpOp {
 }
 
 /// Breaks unless the first `data.len()` bytes of the register compare so, byte by byte as `memcmp` does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cmp {
     /// `NFTA_CMP_OP`.
     pub op: CmpOp,

@@ -1,9 +1,10 @@
 //! `connlimit`: number of connections (`NFTA_CONNLIMIT_*`, `net/netfilter/nft_connlimit.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Breaks when there are more connections than `count`, or unless there are (`over`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Connlimit {
     /// `NFTA_CONNLIMIT_COUNT`.
     pub count: u32,

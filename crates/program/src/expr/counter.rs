@@ -1,9 +1,10 @@
 //! `counter`: packets and bytes (`NFTA_COUNTER_*`, `net/netfilter/nft_counter.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Counts. The fields are initial values in a program, present ones in a snapshot.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counter {
     /// `NFTA_COUNTER_PACKETS`.
     pub packets: u64,

@@ -1,12 +1,13 @@
 //! `ct`: the packet's connection (`NFTA_CT_*`, `net/netfilter/nft_ct.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{NFPROTO_IPV4, Use, Width};
 use crate::Register;
 
 /// `enum nft_ct_keys`, in its order. Integers are in host order unless said otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum CtKey {
     /// `NF_CT_STATE_*` bit, 4.
@@ -109,7 +110,7 @@ impl fmt::Display for CtKey {
 }
 
 /// `IP_CT_DIR_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum CtDir {
     /// As the first packet.
@@ -128,7 +129,7 @@ impl fmt::Display for CtDir {
 }
 
 /// Loads a key; breaks without a connection, `state` excepted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ct {
     /// `NFTA_CT_KEY`.
     pub key: CtKey,
@@ -155,7 +156,7 @@ impl fmt::Display for Ct {
 }
 
 /// Sets a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CtSet {
     /// `NFTA_CT_KEY`: mark, labels, zone, event mask, secmark.
     pub key: CtKey,

@@ -1,12 +1,13 @@
 //! `dup`: send a copy elsewhere (`NFTA_DUP_*`, `net/ipv4/netfilter/nft_dup_ipv4.c`, `net/netfilter/nft_dup_netdev.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{NFPROTO_IPV6, Use, Width};
 use crate::Register;
 
 /// In ip and ip6 tables a copy is routed to a gateway; in netdev tables it is sent on a device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dup {
     /// `NFTA_DUP_SREG_ADDR`: gateway in network order, 4 or 16 bytes as the table's family has it.
     pub addr: Option<Register>,

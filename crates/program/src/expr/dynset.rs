@@ -1,5 +1,6 @@
 //! `dynset`: change a set from the packet path (`NFTA_DYNSET_*`, `net/netfilter/nft_dynset.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::{Expr, Use, Width};
 use crate::Register;
 
 /// `enum nft_dynset_ops`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DynsetOp {
     /// Add unless it is there.
     Add,
@@ -18,7 +19,7 @@ pub enum DynsetOp {
 }
 
 /// Adds, renews or removes the element with the register's key, then runs the element's statements.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dynset {
     /// `NFTA_DYNSET_SET_NAME`.
     pub set: Arc<str>,

@@ -1,12 +1,13 @@
 //! `exthdr`: options and extension headers (`NFTA_EXTHDR_*`, `net/netfilter/nft_exthdr.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `NFT_EXTHDR_OP_*`: what is searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExthdrOp {
     /// IPv6 extension headers, by protocol number.
     Ipv6,
@@ -33,7 +34,7 @@ impl fmt::Display for ExthdrOp {
 }
 
 /// Loads bytes of a header, option or chunk, as they stand in the packet, or whether it is there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exthdr {
     /// `NFTA_EXTHDR_OP`.
     pub op: ExthdrOp,
@@ -67,7 +68,7 @@ impl fmt::Display for Exthdr {
 }
 
 /// Writes bytes of a TCP option, where there is one. A maximum segment size is only ever lowered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExthdrSet {
     /// `NFTA_EXTHDR_OP`: TCP options.
     pub op: ExthdrOp,
@@ -94,7 +95,7 @@ impl fmt::Display for ExthdrSet {
 }
 
 /// Replaces a TCP option by no-operations, where there is one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExthdrReset {
     /// `NFTA_EXTHDR_OP`: TCP options.
     pub op: ExthdrOp,

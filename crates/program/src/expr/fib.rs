@@ -1,12 +1,13 @@
 //! `fib`: ask the routing table (`NFTA_FIB_*`, `net/netfilter/nft_fib.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_fib_result`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FibResult {
     /// Interface index in host order, 4 bytes; 0 without a route.
     Oif,
@@ -30,7 +31,7 @@ pub const FIB_OIF: u32 = 16;
 pub const FIB_PRESENT: u32 = 32;
 
 /// Loads the result of a lookup.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fib {
     /// `NFTA_FIB_RESULT`.
     pub result: FibResult,

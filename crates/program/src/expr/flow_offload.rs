@@ -1,10 +1,11 @@
 //! `flow_offload`: put the connection into a flowtable (`NFTA_FLOW_*`, `net/netfilter/nft_flow_offload.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// Adds the flow.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowOffload {
     /// `NFTA_FLOW_TABLE_NAME`.
     pub flowtable: Arc<str>,

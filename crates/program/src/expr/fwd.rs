@@ -1,12 +1,13 @@
 //! `fwd`: send the packet on a device (`NFTA_FWD_*`, `net/netfilter/nft_fwd_netdev.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{NFPROTO_IPV6, Use, Width};
 use crate::Register;
 
 /// Hands the frame to a device, as it is or to a neighbour there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fwd {
     /// `NFTA_FWD_SREG_DEV`: interface index in host order, 4 bytes.
     pub dev: Register,

@@ -1,12 +1,13 @@
 //! `hash`: hashes of a register or of the packet's flow (`NFTA_HASH_*`, `net/netfilter/nft_hash.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// Loads a hash scaled to the modulus, plus offset, in host order, 4 bytes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Hash {
     /// Jenkins' hash of register bytes.
     Jenkins {

@@ -1,12 +1,13 @@
 //! `immediate`: a constant or a verdict into a register (`NFTA_IMMEDIATE_*`, `net/netfilter/nft_immediate.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::{Data, Register, Verdict};
 
 /// `NFTA_IMMEDIATE_DATA`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ImmediateData {
     /// 1 to 16 bytes as they lie in registers.
     Value(Data),
@@ -15,7 +16,7 @@ pub enum ImmediateData {
 }
 
 /// Loads a constant, or decides.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Immediate {
     /// `NFTA_IMMEDIATE_DREG`.
     pub dreg: Register,

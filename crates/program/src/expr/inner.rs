@@ -1,5 +1,6 @@
 //! `inner`: match inside a tunnel (`NFTA_INNER_*`, `net/netfilter/nft_inner.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Expr, Use};
@@ -18,7 +19,7 @@ pub const INNER_TRANSPORT: u32 = 8;
 pub const INNER_HDRSIZE_MAX: u32 = 64;
 
 /// Runs a payload or meta load on the packet that a tunnel carries.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inner {
     /// `NFTA_INNER_TYPE`: `NFT_INNER_*`: 1 VXLAN, 2 Geneve; the kernel only keeps others, up to 255.
     pub kind: u32,

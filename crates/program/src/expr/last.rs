@@ -1,9 +1,10 @@
 //! `last`: when it was last reached (`NFTA_LAST_*`, `net/netfilter/nft_last.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Notes the time.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Last {
     /// `NFTA_LAST_SET`: reached at all.
     pub set: bool,

@@ -1,9 +1,10 @@
 //! `limit`: a token bucket (`NFTA_LIMIT_*`, `net/netfilter/nft_limit.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// `enum nft_limit_type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LimitType {
     /// `NFT_LIMIT_PKTS`.
     Packets,
@@ -12,7 +13,7 @@ pub enum LimitType {
 }
 
 /// Breaks when the rate is exceeded, or while it is not (`over`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// `NFTA_LIMIT_RATE`: packets or bytes per unit.
     pub rate: u64,

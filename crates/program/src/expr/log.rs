@@ -1,10 +1,11 @@
 //! `log`: report the packet (`NFTA_LOG_*`, `net/netfilter/nft_log.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// What is absent is `None`; `level` and `group` exclude each other.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Log {
     /// `NFTA_LOG_PREFIX`: at most 127 bytes.
     pub prefix: Option<Arc<str>>,

@@ -1,5 +1,6 @@
 //! `lookup`: find a register in a set or map (`NFTA_LOOKUP_*`, `net/netfilter/nft_lookup.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::{Use, Width};
 use crate::Register;
 
 /// Breaks unless the set holds the key (or holds it, if `inverse`); loads what a map has for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lookup {
     /// `NFTA_LOOKUP_SET`.
     pub set: Arc<str>,

@@ -1,12 +1,13 @@
 //! `meta`: what travels beside the packet's bytes (`NFTA_META_*`, `net/netfilter/nft_meta.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_meta_keys`, in its order. Integers are in host order unless said otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum MetaKey {
     /// Packet length in bytes, 4.
@@ -191,7 +192,7 @@ impl fmt::Display for MetaKey {
 }
 
 /// Loads a key; breaks where the packet does not have it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// `NFTA_META_KEY`.
     pub key: MetaKey,
@@ -212,7 +213,7 @@ impl fmt::Display for Meta {
 }
 
 /// Sets a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetaSet {
     /// `NFTA_META_KEY`: mark, priority, packet type, nftrace, secmark or broute.
     pub key: MetaKey,

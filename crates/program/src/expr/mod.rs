@@ -71,6 +71,7 @@ pub use quota::*;
 pub use range::*;
 pub use reject::*;
 pub use rt::*;
+use serde::{Deserialize, Serialize};
 pub use socket::*;
 pub use synproxy::*;
 pub use tproxy::*;
@@ -88,7 +89,7 @@ pub const NFPROTO_IPV4: u8 = 2;
 pub const NFPROTO_IPV6: u8 = 10;
 
 /// One VM expression. No match on it has a wildcard arm, so the compiler names what a new one needs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expr {
     /// A constant or a verdict.
     Immediate(Immediate),

@@ -1,13 +1,14 @@
 //! `nat`, `masq`, `redir`: address and port translation (`NFTA_NAT_*`, `NFTA_MASQ_*`, `NFTA_REDIR_*`,
 //! `net/netfilter/nft_nat.c`, `nft_masq.c`, `nft_redir.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{NFPROTO_IPV4, Use, Width, family_word};
 use crate::Register;
 
 /// `enum nft_nat_types`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NatType {
     /// Source.
     Snat,
@@ -16,7 +17,7 @@ pub enum NatType {
 }
 
 /// Binds the connection to translated addresses and ports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Nat {
     /// `NFTA_NAT_TYPE`.
     pub kind: NatType,
@@ -62,7 +63,7 @@ impl fmt::Display for Nat {
 }
 
 /// Source translation to an address of the interface on the way out.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Masq {
     /// `NFTA_MASQ_REG_PROTO_MIN`: first port, network order.
     pub proto_min: Option<Register>,
@@ -86,7 +87,7 @@ impl fmt::Display for Masq {
 }
 
 /// Destination translation to this host.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Redir {
     /// `NFTA_REDIR_REG_PROTO_MIN`: first port, network order.
     pub proto_min: Option<Register>,

@@ -1,12 +1,13 @@
 //! `numgen`: running and random numbers (`NFTA_NG_*`, `net/netfilter/nft_numgen.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_ng_types`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NumgenMode {
     /// One more each time, from 0 up to the modulus.
     Inc,
@@ -15,7 +16,7 @@ pub enum NumgenMode {
 }
 
 /// Loads a number in host order, 4 bytes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Numgen {
     /// `NFTA_NG_TYPE`.
     pub mode: NumgenMode,

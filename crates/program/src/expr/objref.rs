@@ -1,5 +1,6 @@
 //! `objref`: run a named stateful object (`NFTA_OBJREF_*`, `net/netfilter/nft_objref.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::{Use, Width};
 use crate::Register;
 
 /// `NFT_OBJECT_*`, numbers as in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u32)]
 #[allow(missing_docs)]
 pub enum ObjectType {
@@ -24,7 +25,7 @@ pub enum ObjectType {
 }
 
 /// Runs an object as the expression of its kind in this place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Objref {
     /// One object.
     Named {

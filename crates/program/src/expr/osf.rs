@@ -1,12 +1,13 @@
 //! `osf`: guess the sender's operating system (`NFTA_OSF_*`, `net/netfilter/nft_osf.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// Loads a name, 16 bytes padded with zeros; breaks unless the packet is a TCP SYN.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Osf {
     /// `NFTA_OSF_TTL`: 0 exact, 1 less or equal (`loose`), 2 not checked (`skip`).
     pub ttl: u8,

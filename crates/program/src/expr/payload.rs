@@ -1,12 +1,13 @@
 //! `payload`: bytes of the packet into a register and back (`NFTA_PAYLOAD_*`, `net/netfilter/nft_payload.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_payload_bases`: which header offsets count from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PayloadBase {
     /// Link header, with a VLAN tag held beside the frame put back in.
     Link,
@@ -33,7 +34,7 @@ impl fmt::Display for PayloadBase {
 }
 
 /// Loads bytes as they stand in the packet; the last word of the register is padded with zeros.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
     /// `NFTA_PAYLOAD_BASE`.
     pub base: PayloadBase,
@@ -58,7 +59,7 @@ impl fmt::Display for Payload {
 }
 
 /// `NFT_PAYLOAD_CSUM_*`: which checksum the header that is written to has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ChecksumType {
     /// None.
     None = 0,
@@ -73,7 +74,7 @@ pub enum ChecksumType {
 pub const L4CSUM_PSEUDOHDR: u32 = 1;
 
 /// Writes a register's bytes into the packet and brings its checksums up to date.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PayloadSet {
     /// `NFTA_PAYLOAD_BASE`.
     pub base: PayloadBase,

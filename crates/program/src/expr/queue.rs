@@ -1,12 +1,13 @@
 //! `queue`: hand the packet to a listener (`NFTA_QUEUE_*`, `net/netfilter/nft_queue.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// To one of `total` queues from `num` on, or to the queue a register names.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// `NFTA_QUEUE_NUM`.
     pub num: u16,

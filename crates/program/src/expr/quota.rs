@@ -1,9 +1,10 @@
 //! `quota`: an amount of bytes (`NFTA_QUOTA_*`, `net/netfilter/nft_quota.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Breaks once the amount is used up, or until it is (`over`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quota {
     /// `NFTA_QUOTA_BYTES`: the amount.
     pub bytes: u64,

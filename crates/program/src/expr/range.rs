@@ -1,5 +1,6 @@
 //! `range`: compare a register with an interval (`NFTA_RANGE_*`, `net/netfilter/nft_range.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{CmpOp, Use, Width};
@@ -7,7 +8,7 @@ use crate::{Data, Register};
 
 /// Breaks unless the register is inside (`Eq`) or outside (`Neq`) of the interval; both ends belong to it, and bytes
 /// compare as `memcmp` does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// `NFTA_RANGE_OP`: `Eq` or `Neq`.
     pub op: CmpOp,

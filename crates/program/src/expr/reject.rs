@@ -1,9 +1,10 @@
 //! `reject`: answer with an error (`NFTA_REJECT_*`, `net/netfilter/nft_reject.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// `NFT_REJECT_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum RejectType {
     /// ICMP or ICMPv6 destination unreachable, code of that protocol.
@@ -15,7 +16,7 @@ pub enum RejectType {
 }
 
 /// Answers, and drops the packet.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reject {
     /// `NFTA_REJECT_TYPE`.
     pub kind: RejectType,

@@ -1,12 +1,13 @@
 //! `rt`: the packet's route (`NFTA_RT_*`, `net/netfilter/nft_rt.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_rt_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RtKey {
     /// Realm in host order, 4 bytes.
     Classid,
@@ -33,7 +34,7 @@ impl RtKey {
 }
 
 /// Loads a property of the route; breaks without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rt {
     /// `NFTA_RT_KEY`.
     pub key: RtKey,

@@ -1,12 +1,13 @@
 //! `socket`: a local socket for the packet (`NFTA_SOCKET_*`, `net/netfilter/nft_socket.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_socket_keys`. Integers are in host order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SocketKey {
     /// `IP_TRANSPARENT`, 1 byte.
     Transparent,
@@ -19,7 +20,7 @@ pub enum SocketKey {
 }
 
 /// Loads a property of the socket; breaks without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Socket {
     /// `NFTA_SOCKET_KEY`.
     pub key: SocketKey,

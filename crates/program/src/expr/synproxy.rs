@@ -1,9 +1,10 @@
 //! `synproxy`: answer for a server until the client is real (`NFTA_SYNPROXY_*`, `net/netfilter/nft_synproxy.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What to offer the client.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Synproxy {
     /// `NFTA_SYNPROXY_MSS`.
     pub mss: u16,

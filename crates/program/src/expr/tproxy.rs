@@ -1,12 +1,13 @@
 //! `tproxy`: assign a local socket (`NFTA_TPROXY_*`, `net/netfilter/nft_tproxy.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{NFPROTO_IPV4, Use, Width, family_word};
 use crate::Register;
 
 /// Breaks without such a socket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tproxy {
     /// `NFTA_TPROXY_FAMILY`: 0 (both), 2 or 10.
     pub family: u8,

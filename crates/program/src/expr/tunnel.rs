@@ -1,12 +1,13 @@
 //! `tunnel`: metadata of a tunnel (`NFTA_TUNNEL_*`, `net/netfilter/nft_tunnel.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_tunnel_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TunnelKey {
     /// Whether there is any, 1 byte.
     Path,
@@ -15,7 +16,7 @@ pub enum TunnelKey {
 }
 
 /// Loads a key; `id` breaks without metadata.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tunnel {
     /// `NFTA_TUNNEL_KEY`.
     pub key: TunnelKey,

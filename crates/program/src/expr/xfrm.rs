@@ -1,12 +1,13 @@
 //! `xfrm`: the packet's IPsec transformation (`NFTA_XFRM_*`, `net/netfilter/nft_xfrm.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::{Use, Width};
 use crate::Register;
 
 /// `enum nft_xfrm_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum XfrmKey {
     /// Destination, 4 bytes in network order.
     DaddrIp4,
@@ -23,7 +24,7 @@ pub enum XfrmKey {
 }
 
 /// Loads a property of a transformation; breaks without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Xfrm {
     /// `NFTA_XFRM_KEY`.
     pub key: XfrmKey,

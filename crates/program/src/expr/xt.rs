@@ -1,10 +1,11 @@
 //! `match`, `target`: x_tables extensions (`NFTA_MATCH_*`, `NFTA_TARGET_*`, `net/netfilter/nft_compat.c`).
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// An x_tables match or target, kept and listed, never run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Xt {
     /// A target; else a match.
     pub target: bool,

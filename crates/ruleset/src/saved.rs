@@ -1,0 +1,290 @@
+//! A ruleset as bytes, and back: all that the next process needs, programs and handles as they are.
+//!
+//! A ruleset that was listed and read again is not always what it was: a match of raw bits comes back as one of a header
+//! field, with what that depends on. Bytes hold the programs themselves. Live state is kept as the values that expressions
+//! start with. The bytes are those of one version of this format; there is no promise across versions.
+
+use std::sync::Arc;
+
+use penstock_program::expr::Expr;
+use penstock_sets::{Description, Element, ElementList};
+use serde::{Deserialize, Serialize};
+
+use crate::content::Content;
+use crate::live::{state_of, states_of};
+use crate::model::{
+    BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
+    ObjectValue, Rule, Set, Table, UserData,
+};
+use crate::transaction::Ruleset;
+
+/// What the bytes of any version begin with. No text does.
+pub const KIND: &[u8] = b"\x7fpenstock\0";
+/// Counts the formats. Whatever changes what is kept, or the order of a VM expression's fields, makes another one.
+const VERSION: u8 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct SavedRuleset {
+    /// Nanoseconds since the epoch.
+    now: u64,
+    id: u32,
+    last_table_handle: u64,
+    tables: Vec<SavedTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedTable {
+    family: Family,
+    name: Arc<str>,
+    handle: u64,
+    dormant: bool,
+    flags: u32,
+    userdata: UserData,
+    last_handle: u64,
+    chains: Vec<SavedChain>,
+    sets: Vec<SavedSet>,
+    objects: Vec<SavedObject>,
+    flowtables: Vec<Flowtable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedChain {
+    name: Arc<str>,
+    handle: u64,
+    base: Option<BaseChain>,
+    anonymous: bool,
+    userdata: UserData,
+    rules: Vec<SavedRule>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedRule {
+    handle: u64,
+    exprs: Vec<Expr>,
+    userdata: UserData,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedSet {
+    name: Arc<str>,
+    handle: u64,
+    anonymous: bool,
+    key_type: u32,
+    data_type: u32,
+    data: Option<MapData>,
+    description: Description,
+    timeout: u64,
+    gc_interval: u32,
+    exprs: Vec<Expr>,
+    userdata: UserData,
+    /// Packets change it.
+    dynamic: bool,
+    elements: ElementList<ElementValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedObject {
+    name: Arc<str>,
+    handle: u64,
+    value: ObjectValue,
+    userdata: UserData,
+}
+
+impl Ruleset {
+    /// The ruleset as bytes, at a time in nanoseconds since the epoch. Elements that have expired are not in it.
+    ///
+    /// ```
+    /// use penstock_ruleset::Ruleset;
+    ///
+    /// let bytes = Ruleset::default().save(1);
+    /// assert!(Ruleset::from_saved(&bytes).is_some());
+    /// assert!(Ruleset::from_saved(b"table ip t").is_none());
+    /// ```
+    pub fn save(&self, now: u64) -> Vec<u8> {
+        let generation = self.generation();
+        let saved = SavedRuleset {
+            now,
+            id: generation.id,
+            last_table_handle: self.last_table_handle(),
+            tables: generation.tables.iter().map(|t| SavedTable::of(t, now)).collect(),
+        };
+        // Writing into memory fails for nothing that is in a ruleset.
+        postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
+    }
+
+    /// The ruleset of such bytes. `None` if they are not of this format, or broken.
+    /// Nothing in them is checked: they must come from [`Ruleset::save`].
+    pub fn from_saved(bytes: &[u8]) -> Option<Ruleset> {
+        let (&VERSION, body) = bytes.strip_prefix(KIND)?.split_first()? else { return None };
+        let saved: SavedRuleset = postcard::from_bytes(body).ok()?;
+        let now = saved.now;
+        let tables = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect::<Option<_>>()?;
+        let generation = Generation { id: saved.id, tables };
+        Some(Ruleset::resume(generation, saved.last_table_handle))
+    }
+}
+
+/// Whether two byte strings of [`Ruleset::save`] say the same, at whatever times.
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    let timeless = |bytes: &[u8]| {
+        let body = bytes.strip_prefix(KIND)?.split_first()?.1;
+        postcard::take_from_bytes::<u64>(body).ok().map(|(_, rest)| rest.to_vec())
+    };
+    timeless(a).is_some_and(|a| timeless(b) == Some(a))
+}
+
+impl SavedTable {
+    fn of(table: &Table, now: u64) -> SavedTable {
+        SavedTable {
+            family: table.family,
+            name: table.name.clone(),
+            handle: table.handle,
+            dormant: table.dormant,
+            flags: table.flags,
+            userdata: table.userdata.clone(),
+            last_handle: table.last_handle,
+            chains: table.chains.iter().map(|c| SavedChain::of(c, now)).collect(),
+            sets: table.sets.iter().map(|s| SavedSet::of(s, now)).collect(),
+            objects: table.objects.iter().map(|o| SavedObject::of(o, now)).collect(),
+            flowtables: table.flowtables.iter().map(|f| Flowtable::clone(f)).collect(),
+        }
+    }
+
+    fn restore(self, now: u64) -> Option<Table> {
+        Some(Table {
+            family: self.family,
+            name: self.name,
+            handle: self.handle,
+            dormant: self.dormant,
+            flags: self.flags,
+            userdata: self.userdata,
+            last_handle: self.last_handle,
+            chains: self.chains.into_iter().map(|c| Arc::new(c.restore(now))).collect(),
+            sets: self.sets.into_iter().map(|s| s.restore(now).map(Arc::new)).collect::<Option<_>>()?,
+            objects: self.objects.into_iter().map(|o| Arc::new(o.restore(now))).collect(),
+            flowtables: self.flowtables.into_iter().map(Arc::new).collect(),
+        })
+    }
+}
+
+impl SavedChain {
+    fn of(chain: &Chain, now: u64) -> SavedChain {
+        let rule = |rule: &Arc<Rule>| SavedRule {
+            handle: rule.handle,
+            exprs: rule.snapshot(now),
+            userdata: rule.userdata.clone(),
+        };
+        SavedChain {
+            name: chain.name.clone(),
+            handle: chain.handle,
+            base: chain.base.clone(),
+            anonymous: chain.anonymous,
+            userdata: chain.userdata.clone(),
+            rules: chain.rules.iter().map(rule).collect(),
+        }
+    }
+
+    fn restore(self, now: u64) -> Chain {
+        let rule = |rule: SavedRule| {
+            let states = states_of(&rule.exprs, now);
+            Arc::new(Rule { handle: rule.handle, exprs: rule.exprs, states, userdata: rule.userdata })
+        };
+        Chain {
+            name: self.name,
+            handle: self.handle,
+            base: self.base,
+            anonymous: self.anonymous,
+            userdata: self.userdata,
+            rules: self.rules.into_iter().map(rule).collect(),
+        }
+    }
+}
+
+impl SavedSet {
+    fn of(set: &Set, now: u64) -> SavedSet {
+        let mut elements = ElementList::new();
+        for element in set.elements().iter().filter(|e| e.is_alive(now)) {
+            let value = if element.value.exprs().is_empty() {
+                element.value.clone()
+            } else {
+                let extras = ElementExtras {
+                    exprs: element.value.snapshot(now),
+                    states: Vec::new(),
+                    timeout: element.value.timeout(),
+                    userdata: element.value.userdata().cloned(),
+                };
+                ElementValue::new(element.value.data.clone(), extras)
+            };
+            elements.push(element.with_value(value));
+        }
+        SavedSet {
+            name: set.name.clone(),
+            handle: set.handle,
+            anonymous: set.anonymous,
+            key_type: set.key_type,
+            data_type: set.data_type,
+            data: set.data,
+            description: set.description.clone(),
+            timeout: set.timeout,
+            gc_interval: set.gc_interval,
+            exprs: set.exprs.clone(),
+            userdata: set.userdata.clone(),
+            dynamic: set.dynamic().is_some(),
+            elements,
+        }
+    }
+
+    fn restore(self, now: u64) -> Option<Set> {
+        let mut content = penstock_sets::Set::new(self.description.clone())?;
+        // Elements that went on living when the size was changed are there, too.
+        content.set_size(None);
+        let stateless = |value: &ElementValue| value.exprs().is_empty();
+        let plain =
+            self.elements.values().all(|(value, expires_at)| expires_at.is_none() && stateless(value));
+        let rest = if plain { content.load(self.elements).err() } else { Some(self.elements) };
+        for Element { key, key_end, mut value, expires_at } in
+            rest.into_iter().flat_map(ElementList::into_elements)
+        {
+            let states = states_of(value.exprs(), now);
+            value.change_extras(|extras| extras.states = states);
+            content.insert(Element { key, key_end, value, expires_at }, now).ok()?;
+        }
+        content.set_size(self.description.size);
+        content.commit();
+        let mut set = Set {
+            name: self.name,
+            handle: self.handle,
+            anonymous: self.anonymous,
+            key_type: self.key_type,
+            data_type: self.data_type,
+            data: self.data,
+            description: self.description,
+            timeout: self.timeout,
+            gc_interval: self.gc_interval,
+            exprs: self.exprs,
+            userdata: self.userdata,
+            content: Content::Fixed(content),
+        };
+        if self.dynamic {
+            set.become_dynamic();
+            set.commit(now);
+        }
+        Some(set)
+    }
+}
+
+impl SavedObject {
+    fn of(object: &Object, now: u64) -> SavedObject {
+        SavedObject {
+            name: object.name.clone(),
+            handle: object.handle,
+            value: object.snapshot(now),
+            userdata: object.userdata.clone(),
+        }
+    }
+
+    fn restore(self, now: u64) -> Object {
+        let state = self.value.as_expr().and_then(|expr| state_of(&expr, now));
+        Object { name: self.name, handle: self.handle, value: self.value, state, userdata: self.userdata }
+    }
+}
