@@ -16,7 +16,7 @@ use penstock_ruleset::Generation;
 
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
-use crate::options::{Opt, Values, flag, long};
+use crate::options::{Opt, Values, flag, long, usage_lines};
 use crate::run::trace::Tracer;
 use crate::{log, nft, show};
 
@@ -48,16 +48,7 @@ fn usage() -> String {
          Makes each device a port of the dataplane. The host sees a TAP in its place, by the same name or by\n\
          NAME, with everything that stood on the device. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
     );
-    for option in OPTIONS {
-        let mut left = option.names().collect::<Vec<_>>().join(", ");
-        if let Some(argument) = option.argument {
-            left = format!("{left} {}", argument.name);
-        }
-        for (i, line) in option.help.lines().enumerate() {
-            let left = if i == 0 { &*left } else { "" };
-            out.push_str(&format!("  {left:<23}  {line}\n"));
-        }
-    }
+    out.push_str(&usage_lines(OPTIONS, 23));
     out
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use penstock_lang::source::Files;
 
+use super::peer::Peer;
 use super::protocol::{LONGEST, Message, address, read, write};
 
 /// A connection to the dataplane of the network namespace.
@@ -16,9 +17,17 @@ pub struct Client {
 
 impl Client {
     /// Connects. `None` if there is no dataplane.
+    ///
+    /// # Errors
+    /// Who listens is neither root nor the own user: whoever came first could have taken the address, and is not to be
+    /// given files, nor to run commands.
     pub fn connect() -> io::Result<Option<Client>> {
         match address().and_then(|address| UnixStream::connect_addr(&address)) {
-            Ok(stream) => Ok(Some(Client { stream })),
+            Ok(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the dataplane of this network namespace is another user's",
+            )),
             Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
                 Ok(None)
             }

@@ -7,11 +7,13 @@
 //! | --- | --- |
 //! | [`protocol`] | what is said |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
+//! | `peer` | who is at the other end |
 //! | `server` | connections and who they are |
 //! | `rules` | the ruleset: sessions on it, generations, roll-back |
 //! | `watchers` | who is told of changes and traces |
 
 pub mod client;
+mod peer;
 pub mod protocol;
 mod rules;
 mod server;

@@ -13,6 +13,7 @@ use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Outcome, Session, events};
 use penstock_lang::source::{Files, Origin};
 
+use super::peer::Peer;
 use super::protocol::{LONGEST, Message, address, read, write};
 use super::rules::Process;
 use super::{NftCall, Rules, Source};
@@ -54,16 +55,6 @@ enum Rights {
     Look,
 }
 
-/// Process and user at the other end.
-fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    let (to, fd) = ((&raw mut peer).cast(), stream.as_raw_fd());
-    // SAFETY: both live through the call, and `peer` is `len` bytes long.
-    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
-    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
-}
-
 impl Server {
     pub(crate) fn new(
         rules: Arc<Rules>,
@@ -100,21 +91,18 @@ impl Server {
     fn client(&self, stream: UnixStream) -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let peer = credentials(&stream)?;
-        // SAFETY: no pointers, and it cannot fail.
-        let own = unsafe { libc::geteuid() };
+        let peer = Peer::of(&stream)?;
         let mut client = Client { stream: RefCell::new(stream) };
-        let rights = match peer.uid {
-            0 => Rights::All,
-            uid if uid == own => Rights::All,
-            _ if self.config.readers => Rights::Look,
-            _ => {
+        let rights = match peer.is_trusted() {
+            true => Rights::All,
+            false if self.config.readers => Rights::Look,
+            false => {
                 client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
                 return client.say(&Message::Exit(1));
             }
         };
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.pid)).unwrap_or_default();
-        let process = (peer.pid as u32, name.trim().to_owned());
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
+        let process = (peer.process, name.trim().to_owned());
         // Only what changes a ruleset is long.
         let limit = if rights == Rights::All { LONGEST } else { 64 << 10 };
         let message = read(&mut *client.stream.borrow_mut(), limit)?;
