@@ -9,6 +9,7 @@
 mod compile;
 mod egress;
 mod encap;
+mod esp;
 mod flow;
 mod forward;
 mod frames;
@@ -34,7 +35,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 10] = [
+pub const BENCHES: [Bench; 11] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
@@ -74,6 +75,11 @@ pub const BENCHES: [Bench; 10] = [
         name: "encap",
         about: "established flows: plain, into and out of an IPIP tunnel",
         variants: || Ok(encap::variants()),
+    },
+    Bench {
+        name: "esp",
+        about: "IPsec: the cipher alone, rules, and flowtables at early ingress",
+        variants: || Ok(esp::variants()),
     },
     Bench {
         name: "compile",

@@ -112,6 +112,12 @@ impl Router {
         self
     }
 
+    /// Frames come in by another device from now on.
+    pub(crate) fn at(mut self, device: &str) -> Self {
+        self.device = self.path.network().link_by_name(device).expect("a device").index;
+        self
+    }
+
     /// Packets that flowtables have forwarded so far.
     pub(crate) fn fast(&self) -> u64 {
         self.path.counters().fast

@@ -151,6 +151,9 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         destination: &mut Option<Destination>,
     ) -> End {
+        if self.state.ipsec.is_some() && !self.xfrm_translated(context.hook, packet, destination) {
+            return End::Dropped;
+        }
         if context.hook != Hook::Output {
             return End::Accept;
         }

@@ -144,6 +144,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A packet of the host's own: `output`, perhaps another route, then out.
     pub(crate) fn local_out(&mut self, protocol: Protocol, packet: &mut Packet, mut to: Destination) {
+        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         if self.state.ipsec.is_some() {
             let Some(way) = self.xfrm_route(packet, to) else { return };
             to = way;
@@ -153,7 +154,6 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.realm = to.realm;
         packet.meta.packet_type = PacketType::Host;
         packet.meta.route = Some(to.oif);
-        packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.nftrace |= self.state.trace_all;
         let mut found = Some(to);
         if !self.hook_before_route(protocol, Hook::Output, packet, &mut found) {

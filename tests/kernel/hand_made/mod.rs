@@ -8,6 +8,7 @@ mod journey;
 mod malformed;
 mod nat;
 mod netdev;
+mod policies;
 mod rules;
 mod tc;
 mod tracking;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Scenario> {
         rules::all(),
         netdev::all(),
         host::all(),
+        policies::all(),
         nat::all(),
         tracking::all(),
         tc::all(),

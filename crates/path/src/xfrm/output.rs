@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use penstock_conntrack::Direction as TupleDirection;
 use penstock_net::LOOPBACK;
 use penstock_packet::{Ct, Packet};
+use penstock_program::Hook;
 use penstock_wire::{icmp, icmpv6, ipv4, ipv6};
 use penstock_xfrm::{Bundle, Direction, Flow, Mode, Outer, Stat, StateId};
 
@@ -169,6 +170,35 @@ impl<S: Sink> Worker<'_, S> {
             self.xfrm_transform(protocol, packet, &to);
         }
         true
+    }
+
+    /// A packet was translated: whether policy still lets it leave (`nf_xfrm_me_harder()`). Where the destination's address
+    /// is another one it is routed anew, too, and policy asked then.
+    pub(crate) fn xfrm_translated(
+        &mut self,
+        hook: Hook,
+        packet: &mut Packet,
+        destination: &mut Option<Destination>,
+    ) -> bool {
+        let changed = match hook {
+            Hook::Postrouting => self.source_was_translated(packet),
+            Hook::Output => self.only_port_was_translated(packet),
+            Hook::Ingress | Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Egress => false,
+        };
+        let Some(to) = destination.filter(|_| changed && !packet.meta.transformed) else { return true };
+        let before = self.xfrm_before(&to);
+        *destination = self.xfrm_route(packet, before);
+        destination.is_some()
+    }
+
+    fn only_port_was_translated(&self, packet: &Packet) -> bool {
+        let ct = packet.meta.ct;
+        let Some(connection) = self.state.conntrack.connection(&ct) else { return false };
+        let direction = if ct.info.is_reply() { TupleDirection::Reply } else { TupleDirection::Original };
+        let (there, back) = (connection.tuple(direction), connection.tuple(direction.opposite()));
+        there.dst == back.src
+            && there.dst_id != back.src_id
+            && there.protocol != penstock_wire::protocol::ICMP
     }
 
     /// Whether the packet's source is another than it was at first.
