@@ -6,13 +6,13 @@ use crate::Variant;
 use crate::frames::{Frames, flow};
 use crate::router::{Fate, Router, sending};
 
-/// `count` chains at prerouting, each with a rule that does not match; the last rule of all drops.
+/// `count` chains at ingress, each with two rules that do not match; the last rule of all drops.
 fn chains(count: u32) -> String {
-    let mut out = String::from("table ip t {");
+    let mut out = String::from("table netdev t {");
     for n in 0..count {
         let last = if n + 1 == count { "drop;" } else { "" };
         out += &format!(
-            "chain c{n} {{ type filter hook prerouting priority {n}; ip saddr 10.0.0.{n} counter accept; \
+            "chain c{n} {{ type filter hook ingress device lan priority {n}; ip saddr 10.0.0.{n} counter accept; \
              udp dport 1{n} drop; {last} }};"
         );
     }

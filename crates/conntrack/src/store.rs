@@ -125,11 +125,12 @@ impl Store {
         self.free = n;
     }
 
-    /// Fetches the first cache line of an entry.
+    /// Fetches the cache lines of an entry that every packet needs.
     #[inline(always)]
     pub fn prefetch(&self, n: u32) {
         if let Some(e) = self.entries.get(n as usize) {
             crate::index::prefetch(e);
+            crate::index::prefetch(&e.proto);
         }
     }
 

@@ -135,7 +135,7 @@ impl Session {
         let values = builder.block_params(entry).to_vec();
         let pointer = self.pointer;
         let config = self.module.target_config();
-        let mut asm = Asm { builder, module: &mut self.module, pointer, signatures: [None; 9] };
+        let mut asm = Asm { builder, module: &mut self.module, pointer, signatures: [None; 9], calls: 0 };
         let result = body(&mut asm, &values);
         let mut builder = asm.builder;
         builder.seal_all_blocks();
@@ -223,6 +223,8 @@ pub(crate) struct Asm<'a> {
     module: &'a mut JITModule,
     pointer: ir::Type,
     signatures: [Option<ir::SigRef>; 9],
+    /// Calls so far.
+    pub(crate) calls: usize,
 }
 
 impl Asm<'_> {
@@ -434,6 +436,7 @@ impl Asm<'_> {
 
     /// Calls a function of this session.
     pub(crate) fn call(&mut self, function: Function, arguments: &[Value]) -> Value {
+        self.calls += 1;
         let function = self.module.declare_func_in_func(function, self.builder.func);
         let call = self.builder.ins().call(function, arguments);
         self.builder.inst_results(call)[0]
@@ -441,6 +444,7 @@ impl Asm<'_> {
 
     /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and pointers.
     pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
+        self.calls += 1;
         let parameters = arguments.len();
         let signature = match self.signatures.get(parameters).copied().flatten() {
             Some(known) => known,

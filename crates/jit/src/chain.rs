@@ -55,7 +55,7 @@ pub(crate) struct Program<'a> {
     /// Those that have not.
     pub(crate) missing: Vec<Shared>,
     /// Whether chains are left to the interpreter and their lookup.
-    looked_up: BTreeMap<ChainIndex, bool>,
+    pub(crate) looked_up: BTreeMap<ChainIndex, bool>,
 }
 
 /// Where a chain's end and its verdicts lead.

@@ -119,6 +119,7 @@ where
         helpers,
         buffer,
         interpreted: 0,
+        calls: 0,
         profile: options.profile.then(|| {
             let entries = |(n, list): (usize, &List)| {
                 let stages = (0..).zip(list.entries.clone()).filter(|(_, entry)| *entry == Entry::Stage);
@@ -131,13 +132,15 @@ where
     let mut functions = Vec::new();
     for (number, list) in lists.iter().enumerate() {
         let one = making.list(&mut session, number, list, false)?;
+        let alone = making.calls == 0;
+        let looks_up = making.looks_up(list);
         let burst = match list.bursts {
             Bursts::Never => false,
             Bursts::Apart => making.apart(list),
             Bursts::Always => true,
         };
         let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst));
+        functions.push((one, burst, alone, looks_up));
     }
     making.shared(&mut session)?;
     let (interpreted, profile) = (making.interpreted, making.profile);
@@ -151,7 +154,7 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst) in functions {
+    for (one, burst, alone, looks_up) in functions {
         let one = address(one)?;
         let burst = burst.map(address).transpose()?;
         // SAFETY: these are functions that `Making::list` defined with the host's C convention, with two parameters the
@@ -160,6 +163,8 @@ where
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
                 burst: burst.map(|burst| std::mem::transmute::<*const u8, Burst>(burst)),
+                alone,
+                looks_up,
             }
         });
     }
@@ -174,6 +179,8 @@ struct Making<'a> {
     /// Base chains that are left to the interpreter.
     interpreted: usize,
     profile: Option<Box<Profile>>,
+    /// Calls in the list that was made last, for packets that are not traced.
+    calls: usize,
 }
 
 impl Making<'_> {
@@ -323,6 +330,7 @@ impl Making<'_> {
             frame.asm.at(next);
         }
         frame.asm.jump(passed);
+        self.calls = frame.asm.calls;
         for (n, entry) in list.entries.iter().enumerate() {
             let next = traced.get(n + 1).copied().unwrap_or(passed);
             frame.asm.at(traced[n]);
@@ -346,6 +354,12 @@ impl Making<'_> {
         let pass = frame.asm.long(ACCEPTED);
         frame.leave(pass);
         errors.map_or(Ok(()), Err)
+    }
+
+    /// Whether the first entry of a list that was made is a chain that the interpreter runs for its lookup.
+    fn looks_up(&self, list: &List) -> bool {
+        let Some(Entry::Chain { chain, .. }) = list.entries.first() else { return false };
+        self.program.looked_up.get(chain) == Some(&true)
     }
 
     /// Whether nobody can tell that packets passed the list before others were done with.

@@ -36,6 +36,10 @@ pub struct Compiled {
 pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
+    /// Nothing is called unless the packet is traced.
+    pub(crate) alone: bool,
+    /// The first entry is a chain that the interpreter runs for its lookup.
+    pub(crate) looks_up: bool,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -65,6 +69,26 @@ impl Compiled {
     #[inline]
     pub fn takes_bursts(&self, list: usize) -> bool {
         self.lists.get(list).is_some_and(|functions| functions.burst.is_some())
+    }
+
+    /// Whether the first entry of a list is a chain that is run by its lookup, so that packets of a burst may be looked up
+    /// beforehand ([`Host::found`]).
+    #[inline]
+    pub fn looks_up(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.looks_up)
+    }
+
+    /// Runs a packet through a list that asks nobody anything, so that no host is needed. `None`, and nothing is run, if the
+    /// list is not of that kind, or the packet is traced.
+    #[inline]
+    pub fn run_alone(&self, list: usize, packet: &mut Packet) -> Option<PackedDecision> {
+        let functions = self.lists.get(list)?;
+        if !functions.alone || packet.meta.nftrace {
+            return None;
+        }
+        // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function calls, and that is nothing
+        // for a packet that is not traced, as `compile` has seen.
+        Some(PackedDecision(unsafe { (functions.one)(packet, std::ptr::null_mut()) }))
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.

@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use penstock_packet::Packet;
+use penstock_program::classify::Candidate;
 use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
-use penstock_program::interp::engine::{Registers, end_of_base, execute, resume};
+use penstock_program::interp::engine::{Registers, end_of_base, execute, resume, resume_found};
 use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
@@ -15,6 +16,13 @@ use crate::outcome::{self, step};
 pub trait Host: Env {
     /// What is asked from now on, entry `entry` of the list asks. With `begins` it has just begun to be traced.
     fn enter(&mut self, entry: usize, begins: bool);
+
+    /// What the lookup of a chain has found for a packet of a burst ([`find`](penstock_program::interp::engine::find)), if
+    /// that was asked beforehand and the packet has not changed since.
+    fn found(&mut self, chain: ChainIndex, packet: &Packet) -> Option<Option<Candidate>> {
+        let _ = (chain, packet);
+        None
+    }
 
     /// Runs an entry that is no chain ([`Entry::Stage`](crate::Entry::Stage)). With 0 the packet goes on; everything else
     /// ends the list and is told in [`Decision::Stage`](crate::Decision::Stage).
@@ -191,6 +199,12 @@ impl ResumeAt {
         [u64::from(self.chain.0) | u64::from(self.rule.0) << 32, u64::from(self.skip) | flags]
     }
 
+    /// Whether it is the whole of a chain that is run by the interpreter for its lookup.
+    fn is_beginning(&self, image: &Image) -> bool {
+        let first = image.chain(self.chain).map(|chain| chain.first);
+        !self.begins && !self.over && self.skip == 0 && first == Some(self.rule.0)
+    }
+
     fn unpack([place, rest]: [u64; 2]) -> Self {
         ResumeAt {
             chain: ChainIndex(place as u32),
@@ -216,10 +230,13 @@ extern "C" fn resume_chain<H: Host>(
     let (call, image, registers) = unsafe { (Call::<H>::new(packet, host), &*image, &mut *registers) };
     let at = ResumeAt::unpack([place, rest]);
     call.host.enter(entry as usize, at.begins);
-    if !at.over
-        && let Some(outcome) =
-            resume(image, at.chain, at.rule, at.skip.into(), registers, call.packet, call.host)
-    {
+    let found = if at.is_beginning(image) { call.host.found(at.chain, call.packet) } else { None };
+    let outcome = match found {
+        _ if at.over => None,
+        Some(found) => resume_found(image, at.chain, found, registers, call.packet, call.host),
+        None => resume(image, at.chain, at.rule, at.skip.into(), registers, call.packet, call.host),
+    };
+    if let Some(outcome) = outcome {
         return outcome::pack(outcome);
     }
     if let Some(base) = at.base {

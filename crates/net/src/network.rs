@@ -118,6 +118,8 @@ struct Family<K> {
     neighbours: Neighbours<K>,
     /// Only the rules that are there from the start: no need to match them.
     plain: bool,
+    /// Some routes are for one TOS only.
+    tos: bool,
 }
 
 /// Links, addresses, neighbours, routes and rules, ready for lookups. See the crate for how to make one.
@@ -133,6 +135,8 @@ pub struct Network {
     fdb: Vec<FdbEntry>,
     xfrm: penstock_xfrm::Config,
     own4: HashMap<u32, u32, Quick>,
+    /// A bit for each value of the low bits of those addresses.
+    own4_bits: u64,
     custom4: bool,
     v4: Family<u32>,
     v6: Family<u128>,
@@ -190,7 +194,8 @@ impl<K: Key> Family<K> {
                 Action::Prohibit => Step::Refuse(NoRoute::Prohibit),
             })
             .collect();
-        Family { routes, tables, rules, steps, neighbours, plain: !custom_rules }
+        let tos = routes.iter().any(|r| r.tos != 0);
+        Family { routes, tables, rules, steps, neighbours, plain: !custom_rules, tos }
     }
 
     fn table(&self, id: u32) -> Option<&Table<K>> {
@@ -251,7 +256,8 @@ impl Network {
             }
         }
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
-        let own4 = addresses.collect();
+        let own4: HashMap<_, _, _> = addresses.collect();
+        let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
         let custom4 = unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
@@ -261,6 +267,7 @@ impl Network {
             links,
             by_index,
             own4,
+            own4_bits,
             custom4,
             vlans,
             lowers,
@@ -415,6 +422,16 @@ impl Network {
         Err(NoRoute::None)
     }
 
+    /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no link and no scope.
+    pub fn depends_on_destination4(&self, daddr: u32) -> bool {
+        let family = &self.v4;
+        family.plain
+            && !family.tos
+            && self
+                .route4(&Flow4 { daddr, ..Flow4::default() })
+                .is_ok_and(|hit| hit.route.nexthops.len() <= 1)
+    }
+
     /// One IPv4 table alone, without rules.
     fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
         let mut at = table.lpm.longest(flow.daddr);
@@ -556,7 +573,7 @@ impl Network {
     /// Whether the IPv4 address is one of a link's own (`inet_lookup_ifaddr_rcu()`).
     #[inline]
     pub fn own4(&self, address: u32) -> bool {
-        self.own4.contains_key(&address)
+        self.own4_bits >> (address % u64::BITS) & 1 != 0 && self.own4.contains_key(&address)
     }
 
     /// The link that has the IPv4 address.

@@ -112,7 +112,7 @@ impl Default for Packets {
 }
 
 /// Packets that pass ingress together: few enough that they stay in the nearest cache.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = penstock_program::classify::PACKETS;
 /// Frames between the one that is copied and the one that is fetched into the cache.
 const FETCHED: usize = 8;
 
@@ -144,6 +144,9 @@ impl<'a, S: Sink> Worker<'a, S> {
                 Some(together) => self.receive_together(&together, frames, &mut left, packets, &mut ahead),
                 None => {
                     left.next();
+                    if let Some(later) = frames.get(first + FETCHED) {
+                        fetch(later.bytes);
+                    }
                     if let Some(ahead) = &mut ahead {
                         ahead.fetch(frames, first, self.state);
                     }
@@ -222,7 +225,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 self.pass_time(packet.meta.time);
             }
             packet.meta.trace_id = self.next_trace_id();
-            match self.burst_decided(decision, list, context, packet) {
+            match self.carry_out(decision, list, context, packet, &mut None) {
                 // Nothing has come of it that could be due later.
                 End::Dropped if quiet => continue,
                 End::Dropped | End::Taken | End::Queue { .. } => {}

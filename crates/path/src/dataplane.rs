@@ -146,6 +146,7 @@ impl Dataplane {
         }
         self.state.interfaces = interfaces(&net);
         self.state.bridges.follow(&net);
+        self.state.routes.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
         if net.xfrm() != self.net.xfrm() {
             self.state.ipsec = Ipsec::new(&net, None);
@@ -355,7 +356,7 @@ impl<S: Sink> Worker<'_, S> {
         const ROUNDS: usize = 1024;
         for _ in 0..ROUNDS {
             let Some((mut packet, to)) = self.state.backlog.pop_front() else { return };
-            self.pass_up(&mut packet, to);
+            self.pass_up(&mut packet, to.as_ref());
             self.state.spare.push(packet);
         }
         while let Some((packet, _)) = self.state.backlog.pop_front() {

@@ -100,7 +100,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         if self.hook(protocol, Hook::Postrouting, packet, Some(&found)) {
             put_ethernet(packet, to, from);
-            self.transmit(packet, link.index, Some(found));
+            self.transmit(packet, link.index, Some(&found));
         }
     }
 

@@ -78,7 +78,7 @@ const fn is_multicast(address: u32) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, mut known: Option<Destination>) {
+    pub(crate) fn ip4_receive(&mut self, packet: &mut Packet, known: Option<&Destination>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -88,6 +88,7 @@ impl<S: Sink> Worker<'_, S> {
             Err(InputError::Checksum) => return self.drop(DropReason::Ip4Checksum, packet),
             Err(InputError::Truncated) => return self.drop(DropReason::Ip4Truncated, packet),
         }
+        let mut known = known.copied();
         if !self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, &mut known) {
             return;
         }
@@ -98,7 +99,7 @@ impl<S: Sink> Worker<'_, S> {
     pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
         let to = match known {
             Some(to) => to,
-            None => match self.ip4_route_input(packet) {
+            None => match self.ip4_way(packet) {
                 Routed::To(to) => to,
                 Routed::No(why) => {
                     if self.ip4_options(packet, None).is_none() {
@@ -165,6 +166,40 @@ impl<S: Sink> Worker<'_, S> {
                 None
             }
         }
+    }
+
+    /// The routing decision for a packet that came in, which mostly was made before for another one.
+    #[inline]
+    fn ip4_way(&mut self, packet: &Packet) -> Routed {
+        if let Some((saddr, daddr)) = addresses(packet)
+            && let Some(to) = self.state.routes.way(packet.meta.iif, daddr)
+            && self.ip4_usual_source(saddr)
+        {
+            return Routed::To(*to);
+        }
+        self.ip4_new_way(packet)
+    }
+
+    /// Finds the way, and remembers it if it is the same for other packets.
+    #[inline(never)]
+    fn ip4_new_way(&mut self, packet: &Packet) -> Routed {
+        let routed = self.ip4_route_input(packet);
+        if let (Routed::To(to), Some((_, daddr))) = (&routed, addresses(packet))
+            // On the same device it depends on the source whether the sender is told of a better way.
+            && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
+            && !self.net.custom4() && self.net.depends_on_destination4(daddr)
+        {
+            self.state.routes.remember_way(daddr, to);
+        }
+        routed
+    }
+
+    /// Whether nothing speaks against a source where the way leads to another device: it is no address of this host, and
+    /// the others that [`Worker::ip4_route_input`] refuses it does not accept either.
+    #[inline]
+    fn ip4_usual_source(&self, saddr: u32) -> bool {
+        let first = saddr >> 24;
+        saddr != 0 && first != 127 && !(is_multicast(saddr) || saddr == u32::MAX) && !self.net.own4(saddr)
     }
 
     /// The routing decision for a packet that came in.

@@ -34,7 +34,7 @@ pub(crate) fn is_link_local(address: u128) -> bool {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, mut known: Option<Destination>) {
+    pub(crate) fn ip6_receive(&mut self, packet: &mut Packet, known: Option<&Destination>) {
         if packet.meta.packet_type == PacketType::OtherHost {
             return self.drop(DropReason::OtherHost, packet);
         }
@@ -64,6 +64,7 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
+        let mut known = known.copied();
         if self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, &mut known) {
             self.ip6_behind_prerouting(packet, known);
         }

@@ -88,6 +88,7 @@ mod reassembly;
 mod receive;
 mod refragment;
 mod reject;
+mod route_cache;
 mod rules;
 mod settings;
 mod sink;

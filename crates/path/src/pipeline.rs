@@ -84,7 +84,10 @@ impl<S: Sink> Worker<'_, S> {
             packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
-            (Some(code), Some(number)) => self.run_code(code, number, list, context, packet, destination),
+            (Some(code), Some(number)) => match code.run_alone(number, packet) {
+                Some(decision) => self.carry_out(decision, list, context, packet, destination),
+                None => self.run_code(code, number, list, context, packet, destination),
+            },
             _ => self.run_list_from(list, 0, context, packet, destination),
         }
     }

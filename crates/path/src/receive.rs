@@ -49,7 +49,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A packet that has an Ethernet header and [`penstock_packet::Meta::iif`]. `known` is the destination that packets
     /// on the loopback device keep.
-    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    pub(crate) fn pass_up(&mut self, packet: &mut Packet, known: Option<&Destination>) {
         packet.meta.nftrace |= self.state.trace_all;
         self.climb_from(0, packet, known);
     }
@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Up from device to device, of which so many are done with.
-    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<Destination>) {
+    fn climb_from(&mut self, done: usize, packet: &mut Packet, known: Option<&Destination>) {
         for _ in done..ROUNDS {
             if !self.ingress(packet) || !self.behind_ingress(packet, known) {
                 return;
@@ -97,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
     /// VLAN devices, bridges, and if the packet is for none of them, its protocol. Whether it has climbed up to another
     /// device.
     #[inline]
-    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<Destination>) -> bool {
+    fn behind_ingress(&mut self, packet: &mut Packet, known: Option<&Destination>) -> bool {
         let net = self.net;
         let upper =
             |packet: &Packet, tag: VlanTag| net.vlan(packet.meta.iif, tag.protocol, tag.tci & vlan::VID_MASK);
@@ -161,7 +161,7 @@ impl<S: Sink> Worker<'_, S> {
         true
     }
 
-    fn hand_over(&mut self, packet: &mut Packet, known: Option<Destination>) {
+    fn hand_over(&mut self, packet: &mut Packet, known: Option<&Destination>) {
         match packet.meta.protocol {
             ethernet::IPV4 => self.ip4_receive(packet, known),
             ethernet::IPV6 => self.ip6_receive(packet, known),

@@ -15,7 +15,7 @@ use crate::rules::Site;
 use crate::sink::Sink;
 use crate::track::answer_ct;
 use crate::transmit::put_ethernet;
-use crate::worker::{Destination, Worker};
+use crate::worker::Worker;
 
 /// Whether the transport checksum is right, or is none that could be checked (`nf_reject_verify_csum()`). A later
 /// fragment never comes here.
@@ -305,7 +305,7 @@ impl<S: Sink> Worker<'_, S> {
                 answer.data_at_network();
                 worker.bridge_through(answer, link.index, true);
             } else {
-                worker.send_on(answer, link, to, from, None::<Destination>);
+                worker.send_on(answer, link, to, from, None);
             }
         });
     }

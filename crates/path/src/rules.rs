@@ -7,12 +7,14 @@ use penstock_conntrack::status::SRC_NAT_DONE;
 use penstock_jit::{self as jit, Compiled, Host};
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
+use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
     BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
     Rejection, Route, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
+use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Hook, Image, Outcome};
 use penstock_ruleset::Family;
@@ -156,6 +158,16 @@ pub(crate) struct Asker<'w, 'a, 's, S> {
     stage_end: End,
     /// The list, where it is run by compiled code.
     list: Option<Listed<'s>>,
+    /// What was found beforehand for the packets of a burst.
+    found: Option<FoundFirst<'s>>,
+}
+
+/// What the lookup of a chain has found for packets that stand one behind the other.
+struct FoundFirst<'s> {
+    chain: ChainIndex,
+    /// Address of the first packet.
+    first: usize,
+    found: &'s [Option<Candidate>],
 }
 
 /// The packet's route.
@@ -192,6 +204,12 @@ impl<S: Sink> Host for Asker<'_, '_, '_, S> {
             self.entry = chain;
             self.context = context_of(chain, list.context, list.protocol).unwrap_or(list.context);
         }
+    }
+
+    fn found(&mut self, chain: ChainIndex, packet: &Packet) -> Option<Option<Candidate>> {
+        let known = self.found.as_ref().filter(|known| known.chain == chain)?;
+        let at = std::ptr::from_ref(packet).addr().checked_sub(known.first)? / size_of::<Packet>();
+        known.found.get(at).copied()
     }
 
     fn stage(&mut self, entry: usize, packet: &mut Packet) -> u32 {
@@ -278,7 +296,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     /// Runs packets of one device through a list; what was decided is still to be carried out, packet by packet, by
-    /// [`Worker::burst_decided`]. `false`, and nothing was run, if that is not possible.
+    /// [`Worker::carry_out`]. `false`, and nothing was run, if that is not possible.
     #[inline]
     pub(crate) fn run_burst(
         &mut self,
@@ -292,22 +310,31 @@ impl<'a, S: Sink> Worker<'a, S> {
             return false;
         };
         let Some(bound) = code.code.bind() else { return false };
+        let image = self.image;
         let site = Site { entry: first, context, destination: None };
         let protocol = packet.meta.protocol;
         let mut asker = Asker::new(self, &site, packet);
         // The code of such lists does not ask for the protocol.
         asker.list = Some(Listed { stages: &list.stages, context, entry: usize::MAX, protocol });
+        // Long chains are searched for all packets at once, as long as no other chain has seen them.
+        let mut found = [None; PACKETS];
+        if code.code.looks_up(code.number) && find(image, first.chain, packets, &mut asker, &mut found) {
+            let first_packet = packets.as_ptr().addr();
+            let found = found.get(..packets.len()).unwrap_or(&[]);
+            asker.found = Some(FoundFirst { chain: first.chain, first: first_packet, found });
+        }
         bound.run_burst(code.number, packets, &mut asker, decisions).is_some()
     }
 
-    /// Carries out what [`Worker::run_burst`] decided of a packet.
+    /// Carries out what a list that nobody is asked by decided of a packet.
     #[inline]
-    pub(crate) fn burst_decided(
+    pub(crate) fn carry_out(
         &mut self,
         decision: jit::PackedDecision,
         list: &HookList,
         context: Context,
         packet: &mut Packet,
+        destination: &mut Option<Destination>,
     ) -> End {
         if decision.is_pass() {
             return End::Accept;
@@ -317,7 +344,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return End::Dropped;
         }
         // No list of this kind answers packets.
-        self.decided(decision.unpack(), (false, End::Accept), list, context, packet, &mut None)
+        self.decided(decision.unpack(), (false, End::Accept), list, context, packet, destination)
     }
 }
 
@@ -334,6 +361,7 @@ impl<'w, 'a, 's, S: Sink> Asker<'w, 'a, 's, S> {
             header_shown: false,
             stage_end: End::Accept,
             list: None,
+            found: None,
         }
     }
 

@@ -44,6 +44,17 @@ pub(crate) fn put_ethernet(packet: &mut Packet, to: Mac, from: Mac) {
 }
 
 impl<S: Sink> Worker<'_, S> {
+    /// [`Worker::link_address4`], which mostly was asked before.
+    #[inline]
+    fn neighbour4(&mut self, link: &Link, address: u32) -> Option<Mac> {
+        if let Some(mac) = self.state.routes.neighbour(link.index, address) {
+            return Some(mac);
+        }
+        let mac = self.link_address4(link, address)?;
+        self.state.routes.remember_neighbour(link.index, address, mac);
+        Some(mac)
+    }
+
     /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by rule, devices
     /// without ARP answer with their own, the rest must be in the table.
     pub(crate) fn link_address4(&self, link: &Link, address: u32) -> Option<Mac> {
@@ -90,7 +101,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let address = match protocol {
             Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
-            Protocol::Ip => next.and_then(|n| self.link_address4(link, n as u32)),
+            Protocol::Ip => next.and_then(|n| self.neighbour4(link, n as u32)),
             Protocol::Ip6 => next.and_then(|n| self.link_address6(link, n)),
             Protocol::Arp | Protocol::Bridge => None,
         };
@@ -104,7 +115,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         packet.meta.protocol = if protocol == Protocol::Ip { ethernet::IPV4 } else { ethernet::IPV6 };
         packet.meta.vlan = None;
-        self.send_on(packet, link, mac, link.mac, Some(*to))
+        self.send_on(packet, link, mac, link.mac, Some(to))
     }
 
     /// Puts an Ethernet header before the packet and sends it.
@@ -114,7 +125,7 @@ impl<S: Sink> Worker<'_, S> {
         link: &Link,
         to: Mac,
         from: Mac,
-        route: Option<Destination>,
+        route: Option<&Destination>,
     ) -> bool {
         if link.has_link_header() {
             put_ethernet(packet, to, from);
@@ -126,7 +137,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A frame with its link header goes out of a device: egress, then down through VLAN devices to the wire.
     /// `route` is kept by packets on the loopback device. `false` if the sender learns that the frame was dropped.
-    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<Destination>) -> bool {
+    pub(crate) fn transmit(&mut self, packet: &mut Packet, device: u32, route: Option<&Destination>) -> bool {
         packet.meta.oif = device;
         packet.meta.iif = 0;
         for _ in 0..LEVELS {
@@ -166,7 +177,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A frame that its queue has let go: down to the lower device, or to the wire.
-    pub(crate) fn hand_to_device(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
+    pub(crate) fn hand_to_device(&mut self, packet: &mut Packet, link: &Link, route: Option<&Destination>) {
         self.tap(packet, link, true);
         match link.vlan() {
             Some(v) => {
@@ -179,16 +190,16 @@ impl<S: Sink> Worker<'_, S> {
 
     /// To the wire, around, to the ports of a bridge, or into another packet.
     #[inline]
-    fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<Destination>) {
+    fn hand_over_to(&mut self, packet: &mut Packet, link: &Link, route: Option<&Destination>) {
         match &link.kind {
             LinkKind::Wire { .. } => {
                 packet.put_tag_into_frame();
                 self.state.counters.transmitted += 1;
                 self.sink.transmit(link, packet.frame(), &packet.meta);
             }
-            LinkKind::Loopback => self.loop_back(packet, route),
+            LinkKind::Loopback => self.loop_back(packet, route.copied()),
             LinkKind::Bridge(bridge) => self.bridge_transmit(packet, link, bridge),
-            LinkKind::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route),
+            LinkKind::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route.copied()),
             LinkKind::Pppoe(session) => self.pppoe_transmit(packet, session),
             // Went down to its lower device before.
             LinkKind::Vlan(_) => {}

@@ -23,6 +23,7 @@ use crate::queue::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
 use crate::reassembly::{Fragments, Key4, Key6};
 use crate::refragment::ReassembledTable;
+use crate::route_cache::RouteCache;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
@@ -83,6 +84,8 @@ pub(crate) struct State {
     pub(crate) conntrack6: Fragments<Key6>,
     /// How packets of this burst were cut that were put together before routing.
     pub(crate) reassembled: ReassembledTable,
+    /// Ways that were found before.
+    pub(crate) routes: RouteCache,
     /// Connections.
     pub(crate) conntrack: Conntrack,
     /// Timeouts that `ct timeout` objects give to connections.
@@ -144,6 +147,7 @@ impl State {
             fragments6: Fragments::default(),
             conntrack6: Fragments::default(),
             reassembled: ReassembledTable::default(),
+            routes: RouteCache::default(),
             conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
             policies: Policies::default(),
             counted: Counted::default(),

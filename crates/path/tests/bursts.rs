@@ -96,6 +96,27 @@ const RULES: [&str; 7] = [
     table ip6 t { chain i { type filter hook input priority 0; ct state established counter; counter; }; }",
 ];
 
+/// A chain that is long enough to be searched, before another one.
+fn long_chain() -> String {
+    let mut rules = String::new();
+    for n in 0..300 {
+        let verdict = ["", "drop", "meta mark set 5", "accept", "ip ttl set 9"][n % 5];
+        rules += &match n % 3 {
+            0 => format!("ip saddr 198.18.0.{}/31 udp sport {} counter {verdict}\n", n % 10, 990 + n),
+            1 => format!("tcp dport {}-{} ip ttl {} counter {verdict}\n", n % 9, n % 9 + 3, n % 6),
+            _ => format!("ip daddr 198.18.1.{} udp dport {} counter\n", n % 9, 7 + n % 10),
+        };
+    }
+    format!(
+        "table netdev t {{
+            chain c {{ type filter hook ingress devices = {{ wan, lan }} priority 0
+            {rules}
+            }}
+            chain d {{ type filter hook ingress device wan priority 1; ip ttl 9 counter drop; }}
+        }}"
+    )
+}
+
 fn session(ruleset: &mut Ruleset, text: &str) -> String {
     let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
     let outcome = session.run(Origin::CommandLine, text.to_owned(), ruleset, START);
@@ -216,7 +237,7 @@ fn a_burst_is_what_its_frames_are_one_by_one() {
                 (1 + rng.u32(1..3), frame(&mut rng), time)
             })
             .collect();
-        for rules in RULES {
+        for rules in RULES.into_iter().chain([&*long_chain()]) {
             let wanted = outcome(rules, Engine::Interpreter, &frames, || 1);
             assert!(wanted.len() > 600, "{}", wanted.len());
             for engine in [Engine::Interpreter, Engine::JitAtOnce] {

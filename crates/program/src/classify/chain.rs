@@ -92,6 +92,16 @@ impl Finder<'_> {
         }
     }
 
+    /// What is found first for each of several packets, at most [`PACKETS`](super::PACKETS). `false` if packets are better
+    /// looked up one by one.
+    pub fn first_of<E: Env>(&self, packets: &[Packet], env: &mut E, found: &mut [Option<Candidate>]) -> bool {
+        match self.0 {
+            Which::Built(lookup) if lookup.start() == 0 => lookup.first_of(packets, env, found),
+            Which::Built(_) | Which::Before(_) => return false,
+        }
+        true
+    }
+
     /// The first rule from `from` on that may do something to the packet.
     #[inline]
     pub fn next<E: Env>(&self, from: u32, packet: &Packet, env: &mut E) -> Option<Candidate> {

@@ -34,6 +34,9 @@ pub use chain::{ChainLookup, Finder};
 /// Chains with fewer rules that ask something of packets have no [`Lookup`].
 pub const WORTHWHILE: usize = 8;
 
+/// Packets that are looked up together at most.
+pub const PACKETS: usize = 32;
+
 /// The next rule that may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -105,6 +108,28 @@ impl Lookup {
     pub fn next<E: Env>(&self, from: u32, packet: &Packet, env: &mut E) -> Option<Candidate> {
         let (location, whole) = self.locate(packet, env);
         let found = self.classifier.next(&location, from).unwrap_or(u32::MAX);
+        self.candidate(found, from, whole)
+    }
+
+    /// What [`Lookup::next`] finds first for each of several packets, at most [`PACKETS`]: while the memory that one needs is
+    /// on its way, the others go on.
+    pub fn first_of<E: Env>(&self, packets: &[Packet], env: &mut E, found: &mut [Option<Candidate>]) {
+        let mut locations = [Location::default(); PACKETS];
+        let mut whole = [false; PACKETS];
+        for ((packet, location), whole) in packets.iter().zip(&mut locations).zip(&mut whole) {
+            (*location, *whole) = self.locate(packet, env);
+        }
+        let count = packets.len().min(found.len()).min(PACKETS);
+        let mut rules = [u32::MAX; PACKETS];
+        self.classifier.next_batch(&locations[..count], 0, &mut rules[..count]);
+        for ((found, rule), whole) in found.iter_mut().zip(rules).zip(whole).take(count) {
+            *found = self.candidate(rule, 0, whole);
+        }
+    }
+
+    /// The first of a rule that was found, or `u32::MAX`, and those that are always run.
+    #[inline]
+    fn candidate(&self, found: u32, from: u32, whole: bool) -> Option<Candidate> {
         let always = self.always.get(self.always.partition_point(|rule| *rule < from));
         let rule = found.min(always.copied().unwrap_or(u32::MAX));
         let skip = if whole { self.skips.get(rule as usize).copied().unwrap_or(0) } else { 0 };

@@ -5,6 +5,7 @@ use penstock_packet::Packet;
 
 use super::{Frame, enter, policy, run_from, run_op};
 use crate::Env;
+use crate::classify::Candidate;
 use crate::image::{ChainIndex, Image, Op, RuleIndex};
 
 pub use super::registers::Registers;
@@ -29,7 +30,36 @@ pub fn resume<E: Env>(
     env: &mut E,
 ) -> Option<Outcome> {
     let at = Frame { rule: rule.0, ..enter(image, chain) };
-    run_from(image, at, skip, registers, packet, env)
+    run_from(image, at, skip, false, registers, packet, env)
+}
+
+/// Looks up several packets in a chain, at most [`PACKETS`](crate::classify::PACKETS), for [`resume_found`]. `false` if they
+/// are better looked up one by one.
+pub fn find<E: Env>(
+    image: &Image,
+    chain: ChainIndex,
+    packets: &[Packet],
+    env: &mut E,
+    found: &mut [Option<Candidate>],
+) -> bool {
+    let lookup = image.chain(chain).and_then(|c| c.lookup.as_deref()).and_then(|l| l.finder());
+    lookup.is_some_and(|lookup| lookup.first_of(packets, env, found))
+}
+
+/// Runs a chain from its beginning as [`resume`] does, for an untraced packet that [`find`] has looked up and that has not
+/// changed since.
+pub fn resume_found<E: Env>(
+    image: &Image,
+    chain: ChainIndex,
+    found: Option<Candidate>,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Option<Outcome> {
+    let mut at = enter(image, chain);
+    let Candidate { rule, skip } = found?;
+    at.rule += rule;
+    run_from(image, at, skip, true, registers, packet, env)
 }
 
 /// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and the policy.

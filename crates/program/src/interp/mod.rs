@@ -122,7 +122,7 @@ struct Frame<'i> {
 /// go to each other in a circle, which the ruleset refuses: such a run does not end.
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
     let mut registers = Registers::new();
-    run_from(image, enter(image, base), 0, &mut registers, packet, env)
+    run_from(image, enter(image, base), 0, false, &mut registers, packet, env)
         .unwrap_or_else(|| policy(image, base, packet, env))
 }
 
@@ -189,13 +189,14 @@ pub(crate) fn load_ct_mark<E: Env>(registers: &mut Registers, packet: &Packet, e
     ct::get(CtKey::Mark, None, 0, registers, packet, env) == Step::Next
 }
 
-/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule. `None` if
-/// the chain comes to its end.
+/// Runs the rest of a chain and the chains it calls, without the first `skip` operations of the first rule, which with
+/// `found` is one that the chain's lookup has found. `None` if the chain comes to its end.
 #[inline(always)]
 fn run_from<'i, E: Env>(
     image: &'i Image,
     mut at: Frame<'i>,
     mut skip: u32,
+    mut found: bool,
     registers: &mut Registers,
     packet: &mut Packet,
     env: &mut E,
@@ -206,7 +207,7 @@ fn run_from<'i, E: Env>(
     loop {
         let mut ended = None;
         while at.rule < at.end {
-            if at.rule >= at.ask && skip == 0 {
+            if at.rule >= at.ask && skip == 0 && !std::mem::take(&mut found) {
                 skip = advance(image, &mut at, packet, env);
                 if at.rule >= at.end {
                     break;
