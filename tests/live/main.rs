@@ -303,3 +303,81 @@ fn what_nobody_confirms_is_taken_back() {
     client.wait();
     assert!(now(&net).contains("table ip yes") && now(&net).contains("table ip elsewhere"));
 }
+
+#[test]
+fn ports_of_a_bridge_are_bridged_and_the_host_is_on_it() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.run(&net.r, "ip link add br0 type bridge").0 {
+        eprintln!("skipped: this kernel has no bridges");
+        return;
+    }
+    net.ok(
+        &net.r,
+        "set -e
+         for d in r0 r1; do ip addr flush dev $d; ip link set $d master br0; done
+         bridge link set dev r1 hairpin on
+         ip addr add 198.18.0.1/24 dev br0; ip link set br0 up",
+    );
+    net.ok(&net.b, "ip addr flush dev b0; ip addr add 198.18.0.3/24 dev b0");
+    let all_answer = |net: &Net| {
+        for (from, to) in [
+            (&net.a, "198.18.0.3"),
+            (&net.a, "198.18.0.1"),
+            (&net.b, "198.18.0.1"),
+            (&net.r, "198.18.0.2"),
+            (&net.r, "198.18.0.3"),
+        ] {
+            net.until(to, |net| net.run(from, &format!("ping -c 2 -i 0.2 -W 1 {to}")).0);
+        }
+    };
+    all_answer(&net);
+    net.up("r0 r1");
+    net.nft("table bridge t { chain f { type filter hook forward priority 0; icmp type echo-request counter; }; }");
+    for namespace in [&net.a, &net.b, &net.r] {
+        net.ok(namespace, "ip neigh flush all");
+    }
+    all_answer(&net);
+    let (_, said) = net.run(&net.a, "ping -c 5 -i 0.2 -W 1 198.18.0.3");
+    assert!(!said.contains("DUP"), "{said}");
+    let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    assert!(!rules.contains("packets 0"), "{rules}");
+    let links = net.ok(&net.r, "bridge -d link show dev r1");
+    assert!(links.contains("hairpin on") && links.contains("isolated on"), "{links}");
+    net.down();
+    let links = net.ok(&net.r, "bridge -d link show dev r1");
+    assert!(links.contains("hairpin on") && links.contains("isolated off"), "{links}");
+    all_answer(&net);
+}
+
+#[test]
+fn devices_that_go_down_or_away_do_no_harm() {
+    let Some(mut net) = Net::new() else { return };
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        for _ in 0..3 {
+            net.ok(
+                &net.a,
+                "ip link set a0 down; sleep 0.1; ip link set a0 up; ip route replace default via 198.18.0.1",
+            );
+            net.ok(&net.r, "ip link set r1 down; sleep 0.1; ip link set r1 up");
+        }
+        net.until("all is as before", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+        if driver == "packet" {
+            net.down();
+        }
+    }
+    net.ok(&net.b, "ip link del b0");
+    let carrier = "ip -o link show r1 | grep -q NO-CARRIER";
+    net.until("the TAP has lost its carrier", |net| net.run(&net.r, carrier).0);
+    net.ok(&net.a, "ping -c 2 -i 0.2 -W 2 198.18.0.1");
+    let ticks = |net: &Net| {
+        let pid = net.pid();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let before = ticks(&net);
+    std::thread::sleep(Duration::from_secs(1));
+    // A second has a hundred ticks.
+    assert!(ticks(&net) - before < 50, "it waits, and does not spin");
+}

@@ -172,6 +172,11 @@ impl Net {
         assert!(status.success(), "{status}");
     }
 
+    /// The process of the dataplane.
+    pub fn pid(&self) -> u32 {
+        self.dataplane.as_ref().unwrap().id()
+    }
+
     /// Kills the dataplane.
     pub fn kill(&mut self) {
         let mut child = self.dataplane.take().unwrap();

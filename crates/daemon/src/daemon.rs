@@ -21,6 +21,7 @@ use crate::guardian::Guardian;
 use crate::inbox::Inbox;
 use crate::log;
 use crate::ports::{Driver, Port, Wire};
+use crate::rights;
 use crate::sink::{LiveSink, Out};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::worker::{In, Named, Request, Status, Worker};
@@ -193,6 +194,8 @@ impl Daemon {
             held.push(port.held);
         }
         let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());
+        // From here on little is needed; threads have what their maker has.
+        rights::keep_only_needed().map_err(failed("capabilities"))?;
         let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
@@ -265,8 +268,8 @@ impl Daemon {
                 return Ok(());
             }
             self.rules.tick();
-            if self.worker.1.is_finished() {
-                return Err("the worker has died".into());
+            if self.worker.1.is_finished() || self.follow.1.is_finished() {
+                return Err("a part of the dataplane has ended".into());
             }
             if let Some(period) = watchdog.0
                 && fed.elapsed() >= period

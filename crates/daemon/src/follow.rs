@@ -102,26 +102,44 @@ impl Follow {
                 continue;
             }
             let begun = Instant::now();
-            self.take_up(&mut changed);
-            earliest = Instant::now() + (begun.elapsed() * SHARE).max(Duration::from_millis(1));
+            let pause = match self.take_up(&mut changed) {
+                Ok(()) => (begun.elapsed() * SHARE).max(Duration::from_millis(1)),
+                Err(e) => {
+                    log(format_args!("the kernel's network: {e}"));
+                    changed = Changed::everything();
+                    Duration::from_secs(1)
+                }
+            };
+            earliest = Instant::now() + pause;
+            if let Some(gone) = self.lost_tap() {
+                log(format_args!("{gone}: somebody has removed the TAP"));
+                return;
+            }
         }
     }
 
-    fn take_up(&mut self, changed: &mut Changed) {
+    /// A port whose TAP is no more.
+    fn lost_tap(&self) -> Option<&str> {
+        let there = |p: &&Followed| self.state.devices().iter().all(|d| d.link.index != p.taken.tap);
+        self.ports.iter().find(there).map(|p| p.taken.name.as_str())
+    }
+
+    fn take_up(&mut self, changed: &mut Changed) -> std::io::Result<()> {
         let links = changed.links();
         // Nobody but us sends there: without packets of its own the kernel would forget them.
         for (link, address) in changed.take_stale() {
-            let _ = self.socket.resolve(link, address);
+            let device = self.state.devices().iter().find(|d| d.link.index == link);
+            let port = self.ports.iter().any(|p| p.taken.tap == link);
+            if port || device.is_some_and(|d| d.link.vlan().is_some() || d.link.bridge().is_some()) {
+                let _ = self.socket.resolve(link, address);
+            }
         }
-        if let Err(e) = self.state.refresh(&mut self.socket, changed) {
-            log(format_args!("the kernel's network: {e}"));
-            *changed = Changed::everything();
-            return;
-        }
+        self.state.refresh(&mut self.socket, changed)?;
         self.worker.send(Request::Network(Arc::new(self.network())));
         if links {
             self.follow_ports();
         }
+        Ok(())
     }
 
     /// What the host does to a TAP is done to its device; the device's carrier is the TAP's.

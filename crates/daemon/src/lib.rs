@@ -24,6 +24,7 @@ mod follow;
 mod guardian;
 mod inbox;
 mod ports;
+mod rights;
 mod sink;
 mod takeover;
 mod worker;

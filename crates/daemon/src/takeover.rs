@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use penstock_io::device::Tap;
-use penstock_netlink::links::{Change, Standing, change};
+use penstock_netlink::links::{Change, Standing, change, set_port};
 use penstock_netlink::{Socket, State};
 
 use crate::log;
@@ -34,6 +34,8 @@ pub struct Taken {
     no_ipv6: bool,
     /// `IFLA_INET6_ADDR_GEN_MODE` before.
     generate: u8,
+    /// It was an isolated port of a bridge.
+    isolated: bool,
 }
 
 fn told(what: &str, result: io::Result<()>) -> Result<(), String> {
@@ -121,6 +123,7 @@ pub fn prepare(socket: &mut Socket, device: &str, name: &str) -> Result<(Taken, 
         tap: index,
         no_ipv6: read_sysctl(&sysctl("ipv6", device, "disable_ipv6")).is_some_and(|v| v == "1"),
         generate: found.generate,
+        isolated: link.port.as_ref().is_some_and(|p| p.isolated),
     };
     Ok((taken, tap))
 }
@@ -141,6 +144,8 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if let Some(master) = &found.master {
         told(&taken.port, change(socket, taken.device, &[Change::Master(0)]))?;
         told(&taken.name, change(socket, taken.tap, &[Change::Master(master.index)]))?;
+        // What goes from port to port is for us to forward.
+        told(&taken.name, set_port(socket, taken.tap, &found.port_settings, Some(true)))?;
     }
     told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))?;
     if found.link.up {
@@ -187,6 +192,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if let Some(master) = tap.and_then(|t| t.master.as_ref()) {
         let _ = change(socket, taken.tap, &[Change::Master(0)]);
         told(&taken.before, change(socket, taken.device, &[Change::Master(master.index)]))?;
+        let settings = tap.map(|t| t.port_settings.as_slice()).unwrap_or_default();
+        told(&taken.before, set_port(socket, taken.device, settings, Some(taken.isolated)))?;
     }
     let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
@@ -219,8 +226,9 @@ pub mod record {
             fs::create_dir_all(directory)?;
         }
         let line = |t: &Taken| {
-            let (six, generate) = (u8::from(t.no_ipv6), t.generate);
-            format!("{} {} {} {} {} {six} {generate}\n", t.name, t.port, t.before, t.device, t.tap)
+            let (six, generate, isolated) = (u8::from(t.no_ipv6), t.generate, u8::from(t.isolated));
+            let numbers = format!("{} {} {six} {generate} {isolated}", t.device, t.tap);
+            format!("{} {} {} {numbers}\n", t.name, t.port, t.before)
         };
         fs::write(path, all.iter().map(line).collect::<String>())
     }
@@ -233,8 +241,9 @@ pub mod record {
             let mut next = || words.next().map(str::to_owned);
             let (name, port, before) = (next()?, next()?, next()?);
             let mut number = || words.next()?.parse::<u32>().ok();
-            let (device, tap, six, generate) = (number()?, number()?, number()?, number()?);
-            Some(Taken { name, port, before, device, tap, no_ipv6: six != 0, generate: generate as u8 })
+            let (device, tap, six) = (number()?, number()?, number()? != 0);
+            let (generate, isolated) = (number()? as u8, number()? != 0);
+            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, isolated })
         });
         taken.collect()
     }

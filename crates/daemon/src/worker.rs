@@ -138,12 +138,22 @@ impl Worker {
         }
     }
 
-    fn wait(&self, ready: &mut Vec<bool>) {
+    fn wait(&mut self, ready: &mut Vec<bool>) {
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(IDLE as u64));
         let inputs = self.wires.iter().chain(&self.hosts);
         let fds: Vec<BorrowedFd<'_>> = inputs.map(|i| i.rx.as_fd()).chain([self.inbox.as_fd()]).collect();
         if let Err(e) = wait(&fds, ready, IDLE) {
             log(format_args!("waiting for frames: {e}"));
-            std::thread::sleep(std::time::Duration::from_millis(IDLE as u64));
+            pause();
+        }
+        // Whatever has no frames although it is ready has an error to tell.
+        let inputs = self.wires.iter_mut().chain(&mut self.hosts);
+        let mut there = true;
+        for (input, _) in inputs.zip(ready.iter()).filter(|(_, ready)| **ready) {
+            there &= input.rx.settle();
+        }
+        if !there {
+            pause();
         }
     }
 

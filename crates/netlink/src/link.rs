@@ -35,6 +35,7 @@ const IFF_PROMISC: u32 = 0x100;
 const IFF_MULTICAST: u32 = 0x1000;
 
 const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_LOOPBACK: u16 = 772;
 const AF_INET6: u16 = 10;
 
 /// The bridge that a device is a port of, and how, as attributes of a message that would make it one.
@@ -61,6 +62,8 @@ pub struct Device {
     pub queue_len: u32,
     /// What it is a part of.
     pub master: Option<Master>,
+    /// As a port of a bridge: its settings, as attributes of a message that would make them.
+    pub port_settings: Vec<u8>,
     /// `IFLA_INET6_ADDR_GEN_MODE`: how it makes its link-local address.
     pub generate: u8,
 }
@@ -110,7 +113,8 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         mac_inherited: false,
         broadcast: all.get(IFLA_BROADCAST).map_or_else(Mac::default, mac),
         mtu: all.u32(IFLA_MTU).unwrap_or(1500),
-        up: flags & IFF_UP != 0,
+        // Other devices cannot take the frames that are made for them.
+        up: flags & IFF_UP != 0 && matches!(hardware, ARPHRD_ETHER | ARPHRD_LOOPBACK),
         arp: flags & IFF_NOARP == 0,
         promiscuous: flags & IFF_PROMISC != 0,
         multicast: flags & IFF_MULTICAST != 0,
@@ -126,6 +130,10 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         queues: all.u32(IFLA_NUM_RX_QUEUES).unwrap_or(1),
         carrier: all.u8(IFLA_CARRIER) != Some(0),
         queue_len: all.u32(IFLA_TXQLEN).unwrap_or(1000),
+        port_settings: match slave {
+            "bridge" => info.and_then(|i| i.inside(INFO_SLAVE_DATA)).map(settings).unwrap_or_default(),
+            _ => Vec::new(),
+        },
         master,
         generate,
     })
@@ -169,6 +177,17 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     bridge.group_forward = data.u16(GROUP_FORWARD).unwrap_or(0);
     bridge.default_pvid = data.u16(DEFAULT_PVID).unwrap_or(1);
     bridge
+}
+
+/// The settings of a bridge port that can be given to another (`IFLA_BRPORT_*`): hairpin, guard, root block, fast leave,
+/// learning, floods, proxies, forwarded groups, suppression, isolation, locks.
+fn settings(data: Attributes<'_>) -> Vec<u8> {
+    const SETTABLE: [u16; 16] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 27, 30, 31, 32, 33, 39];
+    let mut out = Vec::new();
+    for (kind, value) in data.filter(|(kind, _)| SETTABLE.contains(kind)) {
+        crate::message::put(&mut out, kind, value);
+    }
+    out
 }
 
 fn port(bridge: u32, data: Option<Attributes<'_>>) -> BridgePort {

@@ -77,6 +77,34 @@ pub fn change(socket: &mut Socket, index: u32, changes: &[Change<'_>]) -> io::Re
     socket.change(libc::RTM_NEWLINK, 0, &body)
 }
 
+/// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and whether it is isolated from
+/// other ports that are, if that is to be said.
+pub fn set_port(socket: &mut Socket, index: u32, settings: &[u8], isolated: Option<bool>) -> io::Result<()> {
+    const IFLA_PROTINFO: u16 = 12;
+    const NESTED: u16 = 0x8000;
+    const ISOLATED: u16 = 33;
+    let mut inside = Vec::new();
+    for (kind, value) in
+        Attributes::nested(settings).filter(|(kind, _)| isolated.is_none() || *kind != ISOLATED)
+    {
+        put(&mut inside, kind, value);
+    }
+    if let Some(isolated) = isolated {
+        put(&mut inside, ISOLATED, &[u8::from(isolated)]);
+    }
+    let mut body = vec![0; link::HEAD];
+    if let (Some(family), true) = (body.first_mut(), !inside.is_empty()) {
+        *family = libc::AF_BRIDGE as u8;
+    } else {
+        return Ok(());
+    }
+    if let Some(field) = body.get_mut(4..8) {
+        field.copy_from_slice(&index.to_ne_bytes());
+    }
+    put(&mut body, IFLA_PROTINFO | NESTED, &inside);
+    socket.change(libc::RTM_SETLINK, 0, &body)
+}
+
 /// What stands on a link: addresses, routes by it, neighbours on it; as messages that would make them.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {

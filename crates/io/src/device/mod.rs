@@ -87,6 +87,18 @@ impl Rx {
         }
     }
 
+    /// Takes the error of a socket, such as that of a device that went down, so that waiting for frames waits again.
+    /// `false` if nothing will ever come.
+    pub fn settle(&mut self) -> bool {
+        match self {
+            Rx::Tap(rx) => rx.is_there,
+            Rx::Packet(_) | Rx::Xdp(_) => {
+                sys::take_error(self.as_fd());
+                true
+            }
+        }
+    }
+
     /// Frames that were lost since there was no room, as far as it is known here.
     pub fn lost(&self) -> u64 {
         match self {

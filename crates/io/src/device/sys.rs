@@ -98,6 +98,14 @@ impl Drop for Mapping {
     }
 }
 
+/// Takes the error that a socket has to tell.
+pub(crate) fn take_error(fd: BorrowedFd<'_>) {
+    let (mut error, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    let (to, fd) = ((&raw mut error).cast(), fd.as_raw_fd());
+    // SAFETY: both live through the call, and `error` is `len` bytes long.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, to, &raw mut len) };
+}
+
 /// Waits until one of the descriptors can be read, at most so many milliseconds. `ready` is set for those that can.
 /// Gives how many; an interruption counts as none.
 pub fn wait(fds: &[BorrowedFd<'_>], ready: &mut Vec<bool>, milliseconds: i32) -> io::Result<usize> {

@@ -106,12 +106,14 @@ pub struct TapRx {
     tap: Tap,
     buffers: Vec<Vec<u8>>,
     burst: Vec<(usize, Option<Gso>)>,
+    /// The device is.
+    pub(super) is_there: bool,
 }
 
 impl TapRx {
     /// Receives what is sent on the device.
     pub fn new(tap: Tap) -> Self {
-        TapRx { tap, buffers: Vec::new(), burst: Vec::with_capacity(BURST) }
+        TapRx { tap, buffers: Vec::new(), burst: Vec::with_capacity(BURST), is_there: true }
     }
 
     /// Takes up to [`BURST`] frames; gives how many.
@@ -123,7 +125,13 @@ impl TapRx {
                 self.buffers.push(vec![0; SUPER]);
             }
             let Some(buffer) = self.buffers.get_mut(i) else { break };
-            let Ok(len) = self.tap.file.read(buffer) else { break };
+            let len = match self.tap.file.read(buffer) {
+                Ok(len) => len,
+                Err(e) => {
+                    self.is_there &= e.raw_os_error() != Some(libc::EBADFD);
+                    break;
+                }
+            };
             let Some((header, frame)) =
                 buffer.get_mut(..len).and_then(|b| b.split_first_chunk_mut::<{ vnet::LEN }>())
             else {
