@@ -115,9 +115,12 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     variant("forward-masquerade-10k", FORWARD, dropping(Some(MASQUERADE.into()))?, FLOWS, "b0")?;
     let end = |lab| with_program(lab, "b0", &bare_drop()?);
     variant("xdp-redirect", FORWARD, end(generator::redirecting(dropping(None)?)?)?, 1, "b0")?;
-    variant("xdp-flow-1", FORWARD, end(flows(dropping(None)?, 1, false)?)?, 1, "b0")?;
-    variant("xdp-flow-10k", FORWARD, end(flows(dropping(None)?, FLOWS, false)?)?, FLOWS, "b0")?;
-    variant("xdp-flow-nat-10k", FORWARD, end(flows(dropping(None)?, FLOWS, true)?)?, FLOWS, "b0")?;
+    let through = |place, count, translate| flows(dropping(None)?, place, count, translate);
+    variant("xdp-flow-1", FORWARD, end(through(Place::Xdp, 1, false)?)?, 1, "b0")?;
+    variant("xdp-flow-10k", FORWARD, end(through(Place::Xdp, FLOWS, false)?)?, FLOWS, "b0")?;
+    variant("xdp-flow-nat-10k", FORWARD, end(through(Place::Xdp, FLOWS, true)?)?, FLOWS, "b0")?;
+    variant("tcx-flow-10k", FORWARD, through(Place::Tcx, FLOWS, false)?, FLOWS, "b0")?;
+    variant("tcx-flow-nat-10k", FORWARD, through(Place::Tcx, FLOWS, true)?, FLOWS, "b0")?;
     Ok(all)
 }
 
@@ -204,10 +207,10 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
 }
 
 /// Flows from r0 to r1 in a map, with their source translated or as they are.
-fn flows(lab: Lab, count: u16, translate: bool) -> Result<Lab> {
+fn flows(lab: Lab, place: Place, count: u16, translate: bool) -> Result<Lab> {
     let flows = Flows::new(1 << 20);
-    let code = flows.xdp(&Next::Pass).map_err(|e| e.to_string())?;
-    let program = Program::load(Place::Xdp, "bench_flows", &code).map_err(|e| e.to_string())?;
+    let code = flows.program(place, &Next::Pass).map_err(|e| e.to_string())?;
+    let program = Program::load(place, "bench_flows", &code).map_err(|e| e.to_string())?;
     let arrival = Arrival::on(lab.index("r0")?);
     let way = Way::neighbour(lab.index("r1")?, lab::BEHIND, lab::R1, 1500);
     lab.inside(|| {

@@ -157,6 +157,16 @@ impl Map {
         sys::map_delete(self.create()?, key)
     }
 
+    /// Removes a key, in one step with reading its value. Not for all kinds.
+    ///
+    /// # Errors
+    /// Those of bpf(2); a key of another length.
+    pub fn take(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let mut value = vec![0; self.value_len()];
+        self.check(key, value.len())?;
+        Ok(sys::map_take(self.create()?, key, &mut value)?.then_some(value))
+    }
+
     /// Sets many values, keys and values each in a row. Not for all kinds.
     ///
     /// # Errors

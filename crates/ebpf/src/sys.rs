@@ -1,4 +1,4 @@
-//! bpf(2), and nothing else: the only place that talks to the kernel, and the only one with `unsafe`.
+//! bpf(2), and the clock of BPF programs: the only place that talks to the kernel, and the only one with `unsafe`.
 //!
 //! # Invariant
 //! An attribute ([`Attr`]) holds addresses of slices that are borrowed until the call is over. For each the length that the
@@ -25,6 +25,7 @@ enum Command {
     ProgTestRun = 10,
     ObjInfo = 15,
     BtfLoad = 18,
+    MapTake = 21,
     MapLookupBatch = 24,
     MapUpdateBatch = 26,
     MapDeleteBatch = 27,
@@ -120,6 +121,11 @@ pub(crate) fn map_create(parts: &MapParts<'_>) -> io::Result<OwnedFd> {
 /// `false` if there is no such key. `value` has the length that the kernel writes, see [`Map`](crate::Map).
 pub(crate) fn map_lookup(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
     absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapLookup))
+}
+
+/// As [`map_lookup`], and the key is gone, at once.
+pub(crate) fn map_take(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+    absent(Attr::new().fd(0, map).slice(8, key).slice_mut(16, value).call(Command::MapTake))
 }
 
 pub(crate) fn map_update(map: BorrowedFd<'_>, key: &[u8], value: &[u8], flags: u64) -> io::Result<()> {
@@ -300,4 +306,12 @@ pub(crate) fn get(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
 /// The beginning of what the kernel tells of an object (`struct bpf_prog_info`, `struct bpf_link_info`).
 pub(crate) fn info(object: BorrowedFd<'_>, out: &mut [u8]) -> io::Result<()> {
     Attr::new().fd(0, object).u32(4, out.len() as u32).slice_mut(8, out).call(Command::ObjInfo).map(drop)
+}
+
+/// Nanoseconds of a clock of the system.
+pub(crate) fn clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills in the timespec; it changes nothing for clocks that do not exist.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }

@@ -3,9 +3,12 @@
 mod rights;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows};
-use penstock_ebpf::{Next, Place, Program, xdp};
+use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports};
+use penstock_ebpf::{Next, Place, Program, tcx, xdp};
+use penstock_flowtable::arrival::Encaps;
+use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
 use penstock_flowtable::tunnel::Outer;
 use penstock_flowtable::{Arrival, Encap, Key, Tunnel, Way};
 use penstock_wire::build::*;
@@ -281,7 +284,7 @@ fn frames_of_flows_leave_as_the_flow_says() {
     for case in cases() {
         let name = case.name;
         let flows = Flows::new(16);
-        let program = Program::load(Place::Xdp, "flow", &flows.xdp(&Next::Pass).unwrap())
+        let program = Program::load(Place::Xdp, "flow", &flows.program(Place::Xdp, &Next::Pass).unwrap())
             .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
         flows.add(&half, 5).unwrap();
@@ -305,6 +308,100 @@ fn frames_of_flows_leave_as_the_flow_says() {
         assert!(flows.remove(&half).unwrap().is_some(), "{name}");
         assert_eq!(program.run(&case.frame, 0, 1).unwrap().verdict, xdp::PASS, "{name}");
     }
+}
+
+/// At tcx a tag is beside the packet, and nothing else around it is known there.
+#[test]
+fn packets_of_flows_leave_tcx_as_the_flow_says() {
+    if !rights::may_load() {
+        return;
+    }
+    for case in cases() {
+        let name = case.name;
+        // No packet for the kernel, or with a tag in it, as none comes there.
+        if matches!(name, "short" | "not_ip" | "not_this_vlan" | "another_vlan")
+            || case.arrival != Arrival::on(DEVICE)
+        {
+            continue;
+        }
+        let flows = Flows::new(16);
+        let program = Program::load(Place::Tcx, "flow", &flows.program(Place::Tcx, &Next::Pass).unwrap())
+            .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
+        flows.add(&half, 5).unwrap();
+        let before = program.run(&case.frame, 0, 1).unwrap();
+        let sent = match (&case.sent, case.way.encaps.as_slice(), case.way.tunnel) {
+            (Some(frame), [], None) => Some(frame.clone()),
+            // The tag stays beside it.
+            (Some(frame), [Encap { protocol: 0x8100, .. }], None) => {
+                Some([frame.get(..12).unwrap(), frame.get(16..).unwrap()].concat())
+            }
+            _ => None,
+        };
+        let (verdict, frame, packets) = match &sent {
+            Some(frame) => (tcx::REDIRECT, frame, 1),
+            None => (tcx::NEXT, &case.frame, 0),
+        };
+        assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
+        let FlowStatistics { packets: counted, bytes, .. } = flows.statistics(&half).unwrap().unwrap();
+        assert_eq!((counted, bytes), (packets, packets * (case.frame.len() as u64 - 14)), "{name}");
+    }
+}
+
+/// Both directions, on ports: the device `wan` is a VLAN device on the port.
+#[test]
+fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
+    if !rights::may_load() {
+        return;
+    }
+    let (lan, wan) = (20, 30);
+    let ports = Ports::new();
+    let mut vlan = Encaps::NONE;
+    assert!(vlan.push(Encap { id: 9, protocol: 0x8100 }));
+    let flows = Arc::new(Flows::new(4));
+    let code = flows.program(Place::Xdp, &Next::Pass).unwrap();
+    let program = Program::load(Place::Xdp, "flow", &code).unwrap();
+    let mut hardware = Hardware::new(flows.clone(), ports.clone());
+    let (there, out) = translated();
+    let back = key("198.19.0.4", "198.18.0.1", [5353, 40000], 17);
+    let back_out = key("198.18.9.9", "198.18.1.7", [53, 1000], 17);
+    let mut reply_arrival = Arrival::on(lan);
+    assert!(reply_arrival.encaps.push(Encap { id: 9, protocol: 0x8100 }));
+    let half =
+        |key, arrival, leaves, device| HardwareHalf { key, arrival, leaves, way: Way { device, ..way() } };
+    let flow = HardwareFlow {
+        halves: [half(there, Arrival::on(lan), out, wan), half(back, reply_arrival, back_out, lan)],
+    };
+    assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no ports");
+    let port = |encaps, place| Some(Port { device: DEVICE, encaps, place });
+    ports.set(lan, port(Encaps::NONE, Some(Place::Xdp)));
+    ports.set(wan, port(vlan, None));
+    assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no way out");
+    ports.set(wan, port(vlan, Some(Place::Xdp)));
+    assert_eq!(hardware.add(1, &flow), Ok(()));
+    assert_eq!(hardware.statistics(1).unwrap(), HardwareCounts::default());
+    let frame = (came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53)).build();
+    let ran = program.run(&frame, 0, 1).unwrap();
+    let sent = left() / Vlan::new(9) / Ipv4::new("198.18.0.1", "198.19.0.4").ttl(63) / Udp::new(40000, 5353);
+    assert_eq!((ran.verdict, ran.frame), (xdp::REDIRECT, sent.build()));
+    let answer = came() / Vlan::new(9) / Ipv4::new("198.19.0.4", "198.18.0.1") / Udp::new(5353, 40000);
+    assert_eq!(program.run(&answer.build(), 0, 3).unwrap().verdict, xdp::PASS, "its TTL ends in the end");
+    let counts = hardware.statistics(1).unwrap();
+    assert_eq!(counts.packets.map(|(packets, _)| packets > 0), [true, true]);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    assert!(counts.used.abs_diff(now) < 60_000_000_000, "{counts:?} at {now}");
+    // Others do not fit any more, and leave nothing behind.
+    let other = |n: u16| {
+        let mut other = flow;
+        other.halves.iter_mut().for_each(|half| half.key = Key { ports: u32::from(n), ..half.key });
+        other
+    };
+    let mut added = (0..).map(|n| hardware.add(u64::from(n) + 2, &other(n)));
+    assert_eq!(added.find(|r| r.is_err()), Some(Err(OffloadError::Full)));
+    assert_eq!(hardware.delete(1).packets, counts.packets);
+    assert_eq!(program.run(&frame, 0, 1).unwrap().verdict, xdp::PASS);
+    assert_eq!((hardware.statistics(1), hardware.delete(1)), (None, HardwareCounts::default()));
+    assert_eq!(hardware.add(1, &flow), Ok(()));
 }
 
 #[test]

@@ -172,6 +172,17 @@ impl FlowHalf<'_> {
         Ok((out, flags))
     }
 
+    /// Whether the program at tcx can do it too: a tag beside the packet, nothing else around it.
+    pub(super) fn suits_tcx(&self) -> bool {
+        let tag = |encaps: &[Encap]| match encaps {
+            [] => true,
+            [Encap { protocol, .. }] => penstock_wire::vlan::is_tag(*protocol),
+            _ => false,
+        };
+        let tunnel = self.arrival.tunnel.is_some() || self.way.tunnel.is_some();
+        !tunnel && tag(self.arrival.encaps.as_slice()) && tag(self.way.encaps.as_slice())
+    }
+
     /// The value, nothing counted.
     ///
     /// # Errors

@@ -9,8 +9,9 @@
 //! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that the map does not say goes
 //! up untouched: fragments, options, a TTL that ends here, segments with SYN, FIN or RST, packets larger than the MTU.
 
+mod code;
+mod hardware;
 mod layout;
-mod xdp;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,8 @@ use std::sync::{Arc, Mutex};
 use crate::asm::{AsmError, Code};
 use crate::map::{Map, MapKind, MapSpec};
 use crate::next::Next;
+use crate::program::Place;
+pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
 
 /// Why a flow was not added.
@@ -82,12 +85,12 @@ impl Flows {
         }
     }
 
-    /// The XDP program.
+    /// The program for a place.
     ///
     /// # Errors
     /// None that the caller could do something about.
-    pub fn xdp(&self, next: &Next) -> Result<Code, AsmError> {
-        xdp::program(self, next)
+    pub fn program(&self, place: Place, next: &Next) -> Result<Code, AsmError> {
+        code::program(self, place, next)
     }
 
     /// The three maps, to be [pinned](Map::pin).
@@ -129,11 +132,8 @@ impl Flows {
     /// # Errors
     /// Those of bpf(2).
     pub fn remove(&self, half: &FlowHalf<'_>) -> io::Result<Option<FlowStatistics>> {
-        let statistics = self.statistics(half)?;
-        if let Ok(key) = half.map_key() {
-            self.map(half).remove(&key)?;
-        }
-        Ok(statistics)
+        let Ok(key) = half.map_key() else { return Ok(None) };
+        Ok(self.map(half).take(&key)?.map(|value| FlowStatistics::of(&value)))
     }
 
     /// What the packets of a direction of a flow did; `None` if it is not there.

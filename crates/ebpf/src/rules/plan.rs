@@ -14,6 +14,9 @@ use super::frame::{Base, Field, Slots};
 use super::{Entry, Job, NotOffloadable, StateRef};
 use crate::program::Place;
 
+/// Where a tag stands in a link header.
+const TAG_AT: u16 = 12;
+
 /// What the chains of a job need.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -103,6 +106,11 @@ impl Survey<'_> {
             return Err("loads no bytes".into());
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
+        if base == Base::Link && self.job.place == Place::Tcx && offset + u16::from(len) > TAG_AT {
+            return Err(
+                "a link header behind its addresses, where a tag may be beside it, has no tcx code".into()
+            );
+        }
         Ok(self.slots.add(Field::Bytes { base, offset, len })?)
     }
 

@@ -76,14 +76,16 @@ impl Compiler<'_> {
                 asm.mov(R1, CONTEXT);
                 asm.mov(R2, COUNTERS);
                 asm.alu(Alu::Add, R2, i32::from(at));
+                // As fields lie: eights behind an odd first word are aligned.
+                let from = i16::from(len.div_ceil(4) % 2) * 4;
                 asm.mov(R3, R10);
-                asm.alu(Alu::Add, R3, i32::from(SCRATCH));
+                asm.alu(Alu::Add, R3, i32::from(SCRATCH + from));
                 asm.mov(R4, i32::from(len));
                 asm.call(Helper::SkbLoadBytes);
                 asm.jump_if(Cond::Ne, R0, 0, missing);
                 asm.mov(R2, R10);
                 asm.alu(Alu::Add, R2, i32::from(SCRATCH));
-                0
+                from
             }
         }
     }

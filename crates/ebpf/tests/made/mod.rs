@@ -219,6 +219,15 @@ impl Made {
         }
         Made(table)
     }
+
+    /// Leaves rules out that ask for what is behind the addresses of a link header.
+    pub fn without_tags(&mut self) {
+        let asks = |e: &Expr| match e {
+            Expr::Payload(p) => p.base == PayloadBase::Link && p.offset + p.len > 12,
+            _ => false,
+        };
+        self.0.chains.iter_mut().for_each(|(_, rules)| rules.retain(|rule| !rule.iter().any(asks)));
+    }
 }
 
 impl fmt::Display for Made {

@@ -1,17 +1,39 @@
-//! The XDP program.
+//! The programs. At tcx a packet is a `struct sk_buff`: its tag is beside it, its checksum may be unfinished, and it may be
+//! larger than the MTU, to be cut on its way out.
 
-use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol, tcp};
+use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol};
 
 use super::Flows;
 use super::layout::*;
 use crate::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
 use crate::next::Next;
-use crate::program::{Place, xdp};
+use crate::program::{Place, tcx, xdp};
 
-/// `struct xdp_md`.
-const DATA: i16 = 0;
-const DATA_END: i16 = 4;
-const INGRESS: i16 = 12;
+/// Where a context says where the frame begins and ends, and on which device it came: `struct xdp_md`, `struct __sk_buff`.
+struct Fields {
+    data: i16,
+    data_end: i16,
+    device: i16,
+}
+
+const fn fields(place: Place) -> Fields {
+    match place {
+        Place::Xdp => Fields { data: 0, data_end: 4, device: 12 },
+        Place::Tcx => Fields { data: 76, data_end: 80, device: 40 },
+    }
+}
+
+/// More of `struct __sk_buff`.
+const SKB_LEN: i16 = 0;
+const SKB_PROTOCOL: i16 = 16;
+const SKB_VLAN_PRESENT: i16 = 20;
+const SKB_VLAN_TCI: i16 = 24;
+const SKB_VLAN_PROTO: i16 = 28;
+const SKB_GSO_SIZE: i16 = 176;
+
+/// Flags of `bpf_l4_csum_replace()`: the pseudo header changes; a UDP checksum of zero stays, and none becomes zero.
+const PSEUDO_HEADER: i32 = 1 << 4;
+const MANGLED_ZERO: i32 = 1 << 5;
 
 // The stack frame.
 const KEY: i16 = -48;
@@ -30,6 +52,10 @@ const FLOW: Reg = R9;
 
 /// The verifier wants to know how far headers go.
 const FURTHEST: i32 = 64;
+
+const ETHERNET: i32 = ethernet::LEN as i32;
+/// As many bytes as headers take at tcx: link, IPv6, TCP.
+const LINEAR: i32 = ETHERNET + 40 + 20;
 
 /// Two bytes of a frame as they are loaded.
 const fn raw(number: u16) -> i32 {
@@ -60,11 +86,15 @@ impl Family {
     }
 }
 
-pub(super) fn program(flows: &Flows, next: &Next) -> Result<Code, AsmError> {
+/// The program for a place.
+pub(super) fn program(flows: &Flows, place: Place, next: &Next) -> Result<Code, AsmError> {
     let mut asm = Asm::new();
     let (next_label, drop) = (asm.label(), asm.label());
-    let mut writer = Writer { asm, flows, next: next_label, drop };
-    let v6 = writer.link();
+    let mut writer = Writer { asm, place, flows, next: next_label, drop };
+    let v6 = match place {
+        Place::Xdp => writer.link(),
+        Place::Tcx => writer.buffer(),
+    };
     writer.ipv4();
     writer.family(Family::V4);
     writer.asm.bind(v6);
@@ -72,14 +102,18 @@ pub(super) fn program(flows: &Flows, next: &Next) -> Result<Code, AsmError> {
     writer.family(Family::V6);
     let Writer { mut asm, .. } = writer;
     asm.bind(next_label);
-    next.emit(&mut asm, Place::Xdp);
+    next.emit(&mut asm, place);
     asm.bind(drop);
-    asm.exit_with(xdp::DROP);
+    asm.exit_with(match place {
+        Place::Xdp => xdp::DROP,
+        Place::Tcx => tcx::DROP,
+    });
     asm.finish()
 }
 
 struct Writer<'a> {
     asm: Asm,
+    place: Place,
     flows: &'a Flows,
     /// For packets that are not of a flow; they are as they came.
     next: Label,
@@ -91,8 +125,9 @@ impl Writer<'_> {
     /// `reg` = where the frame begins, `len` bytes behind `offset` readable; else goes to `missing`. R1, R3 are lost.
     fn reach(&mut self, reg: Reg, offset: Option<Reg>, len: i16, missing: Label) {
         let asm = &mut self.asm;
-        asm.load(Width::W, reg, CONTEXT, DATA);
-        asm.load(Width::W, R3, CONTEXT, DATA_END);
+        let Fields { data, data_end, .. } = fields(self.place);
+        asm.load(Width::W, reg, CONTEXT, data);
+        asm.load(Width::W, R3, CONTEXT, data_end);
         if let Some(offset) = offset {
             asm.alu(Alu::Add, reg, offset);
         }
@@ -152,10 +187,51 @@ impl Writer<'_> {
         v6
     }
 
+    /// As [`Writer::link`], at tcx.
+    fn buffer(&mut self) -> Label {
+        let (v6, untagged, linear) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let asm = &mut self.asm;
+        asm.mov(CONTEXT, R1);
+        // Headers may be elsewhere than at the beginning of its memory; those of all packets that are looked at here fit.
+        asm.load(Width::W, R2, CONTEXT, fields(Place::Tcx).data);
+        asm.load(Width::W, R3, CONTEXT, fields(Place::Tcx).data_end);
+        asm.alu(Alu::Add, R2, LINEAR);
+        asm.jump_if(Cond::Le, R2, R3, linear);
+        asm.load(Width::W, R2, CONTEXT, SKB_LEN);
+        let short = asm.label();
+        asm.jump_if(Cond::Le, R2, LINEAR, short);
+        asm.mov(R2, LINEAR);
+        asm.bind(short);
+        asm.mov(R1, CONTEXT);
+        asm.call(Helper::SkbPullData);
+        asm.bind(linear);
+        asm.mov(R5, 0);
+        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PRESENT);
+        asm.jump_if(Cond::Eq, R4, 0, untagged);
+        asm.load(Width::W, R5, CONTEXT, SKB_VLAN_TCI);
+        asm.alu(Alu::And, R5, 0xfff);
+        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PROTO);
+        asm.alu(Alu::Lsh, R4, 16);
+        asm.alu(Alu::Or, R5, R4);
+        asm.bind(untagged);
+        asm.store(Width::W, R10, OPAQUE, ETHERNET);
+        asm.load(Width::W, OFFSET, R10, OPAQUE);
+        asm.jump_if(Cond::Gt, OFFSET, FURTHEST, self.next);
+        asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
+        asm.jump_if(Cond::Eq, R4, raw(ethernet::IPV6), v6);
+        asm.jump_if(Cond::Ne, R4, raw(ethernet::IPV4), self.next);
+        v6
+    }
+
     /// [`BYTES`] = what the frame has from [`OFFSET`] on.
     fn measure(&mut self) {
-        self.asm.mov(R1, CONTEXT);
-        self.asm.call(Helper::XdpBuffLen);
+        match self.place {
+            Place::Xdp => {
+                self.asm.mov(R1, CONTEXT);
+                self.asm.call(Helper::XdpBuffLen);
+            }
+            Place::Tcx => self.asm.load(Width::W, R0, CONTEXT, SKB_LEN),
+        }
         self.asm.alu(Alu::Sub, R0, OFFSET);
         self.asm.store(Width::D, R10, BYTES, R0);
     }
@@ -174,13 +250,26 @@ impl Writer<'_> {
 
     /// Header, a tunnel in front of it taken off, and key.
     fn ipv4(&mut self) {
-        let plain = self.asm.label();
         self.asm.store(Width::W, R10, KEY + key4::TAG, R5);
         self.asm.store(Width::W, R10, KEY + key4::TUNNEL_SRC, 0);
         self.asm.store(Width::W, R10, KEY + key4::TUNNEL_DST, 0);
         self.reach(IP, Some(OFFSET), 28, self.next);
         self.check4();
         self.asm.load(Width::B, R5, IP, 9);
+        if self.place == Place::Xdp {
+            self.tunnel();
+        }
+        self.asm.load(Width::H, R0, IP, 2);
+        self.asm.swap(R0, 16);
+        for (from, to) in [(12, key4::SRC), (16, key4::DST), (20, key4::PORTS)] {
+            self.asm.load(Width::W, R4, IP, from);
+            self.asm.store(Width::W, R10, KEY + to, R4);
+        }
+    }
+
+    /// Takes a tunnel in front of the packet off.
+    fn tunnel(&mut self) {
+        let plain = self.asm.label();
         self.asm.jump_if(Cond::Ne, R5, i32::from(protocol::IPIP), plain);
         // Marks that would have to be carried over to the packet inside (`INET_ECN_decapsulate()`).
         self.asm.load(Width::B, R4, IP, 1);
@@ -194,12 +283,6 @@ impl Writer<'_> {
         self.check4();
         self.asm.load(Width::B, R5, IP, 9);
         self.asm.bind(plain);
-        self.asm.load(Width::H, R0, IP, 2);
-        self.asm.swap(R0, 16);
-        for (from, to) in [(12, key4::SRC), (16, key4::DST), (20, key4::PORTS)] {
-            self.asm.load(Width::W, R4, IP, from);
-            self.asm.store(Width::W, R10, KEY + to, R4);
-        }
     }
 
     fn ipv6(&mut self) {
@@ -235,14 +318,15 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Lt, R2, i32::from(header) + 20, self.next);
         self.reach(IP, Some(OFFSET), header + 20, self.next);
         self.asm.load(Width::B, R4, IP, header + 13);
-        let closing = tcp::flag::FIN | tcp::flag::SYN | tcp::flag::RST;
+        let closing =
+            penstock_wire::tcp::flag::FIN | penstock_wire::tcp::flag::SYN | penstock_wire::tcp::flag::RST;
         self.asm.jump_if(Cond::Set, R4, i32::from(closing), self.next);
         self.asm.bind(udp);
         self.asm.jump_if(Cond::Lt, R2, i32::from(header) + 8, self.next);
         self.measure();
         self.asm.load(Width::D, R4, R10, LENGTH);
         self.asm.jump_if(Cond::Gt, R4, R0, self.next);
-        self.asm.load(Width::W, R4, CONTEXT, INGRESS);
+        self.asm.load(Width::W, R4, CONTEXT, fields(self.place).device);
         let (device, map) = match family {
             Family::V4 => (key4::DEVICE, &self.flows.v4),
             Family::V6 => (key6::DEVICE, &self.flows.v6),
@@ -254,14 +338,69 @@ impl Writer<'_> {
         self.asm.call(Helper::MapLookup);
         self.asm.jump_if(Cond::Eq, R0, 0, self.next);
         self.asm.mov(FLOW, R0);
-        self.asm.load(Width::W, R4, FLOW, value::MTU);
-        self.asm.load(Width::D, R5, R10, LENGTH);
-        self.asm.jump_if(Cond::Gt, R5, R4, self.next);
-        self.shift();
+        self.fits(family);
+        match self.place {
+            Place::Xdp => self.shift(),
+            Place::Tcx => self.tags(),
+        }
         self.count();
         self.rewrite(family);
         self.put_header(family);
         self.send();
+    }
+
+    /// The packet, or what it will be cut into, is no larger than the MTU.
+    fn fits(&mut self, family: Family) {
+        let (whole, compare, udp) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let header = family.header();
+        if self.place == Place::Tcx {
+            self.asm.load(Width::W, R5, CONTEXT, SKB_GSO_SIZE);
+            self.asm.jump_if(Cond::Eq, R5, 0, whole);
+            self.asm.load(Width::W, R4, R10, family.protocol());
+            self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
+            self.reach(IP, Some(OFFSET), header + 20, self.next);
+            self.asm.load(Width::B, R4, IP, header + 12);
+            self.asm.alu(Alu::Rsh, R4, 4);
+            self.asm.alu(Alu::Lsh, R4, 2);
+            self.asm.alu(Alu::Add, R5, i32::from(header));
+            self.asm.alu(Alu::Add, R5, R4);
+            self.asm.jump(compare);
+            self.asm.bind(udp);
+            self.asm.alu(Alu::Add, R5, i32::from(header) + 8);
+            self.asm.jump(compare);
+            self.asm.bind(whole);
+        }
+        self.asm.load(Width::D, R5, R10, LENGTH);
+        self.asm.bind(compare);
+        self.asm.load(Width::W, R4, FLOW, value::MTU);
+        self.asm.jump_if(Cond::Gt, R5, R4, self.next);
+    }
+
+    /// At tcx: the tag that it came with off, the one that it leaves with on. What has more in front goes up.
+    fn tags(&mut self) {
+        let (plain, tagged, done) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let asm = &mut self.asm;
+        asm.load(Width::H, R4, FLOW, value::FLAGS);
+        asm.jump_if(Cond::Set, R4, i32::from(SESSION | TUNNEL), self.next);
+        asm.load(Width::W, R4, FLOW, value::HEADER_LEN);
+        asm.jump_if(Cond::Gt, R4, ETHERNET + 4, self.next);
+        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PRESENT);
+        asm.jump_if(Cond::Eq, R4, 0, plain);
+        asm.mov(R1, CONTEXT);
+        asm.call(Helper::SkbVlanPop);
+        asm.jump_if(Cond::Ne, R0, 0, self.drop);
+        asm.bind(plain);
+        asm.load(Width::W, R4, FLOW, value::HEADER_LEN);
+        asm.jump_if(Cond::Gt, R4, ETHERNET, tagged);
+        asm.jump(done);
+        asm.bind(tagged);
+        asm.load(Width::H, R2, FLOW, value::HEADER + 12);
+        asm.load(Width::H, R3, FLOW, value::HEADER + 14);
+        asm.swap(R3, 16);
+        asm.mov(R1, CONTEXT);
+        asm.call(Helper::SkbVlanPush);
+        asm.jump_if(Cond::Ne, R0, 0, self.drop);
+        asm.bind(done);
     }
 
     /// Moves the frame's beginning so that the new header fits in front of the packet.
@@ -306,8 +445,7 @@ impl Writer<'_> {
 
     /// TTL, addresses, ports, checksums.
     fn rewrite(&mut self, family: Family) {
-        let (done, udp, some, store) =
-            (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        let done = self.asm.label();
         let header = family.header();
         self.reach(IP, Some(OFFSET), header + 8, self.drop);
         let ttl = match family {
@@ -338,6 +476,17 @@ impl Writer<'_> {
         }
         self.asm.load(Width::W, R4, FLOW, value::PORTS);
         self.asm.store(Width::W, IP, header, R4);
+        match self.place {
+            Place::Xdp => self.transport_checksum(family, done),
+            Place::Tcx => self.buffer_checksum(family),
+        }
+        self.asm.bind(done);
+    }
+
+    /// The transport's checksum, which is finished.
+    fn transport_checksum(&mut self, family: Family, done: Label) {
+        let (udp, some, store) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let header = family.header();
         let deltas = [value::ADDRESS_DELTA, value::PORT_DELTA];
         self.asm.load(Width::W, R4, R10, family.protocol());
         self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
@@ -356,17 +505,48 @@ impl Writer<'_> {
         self.asm.mov(R4, 0xffff);
         self.asm.bind(store);
         self.asm.store(Width::H, IP, header + 6, R4);
-        self.asm.bind(done);
+    }
+
+    /// The transport's checksum of a packet in a buffer, which may be left to the device: then only its pseudo header is in
+    /// it, and ports do not count.
+    fn buffer_checksum(&mut self, family: Family) {
+        let known = self.asm.label();
+        let at = ETHERNET + i32::from(family.header());
+        let asm = &mut self.asm;
+        // R7 is no pointer that is needed any more: the helpers make them void.
+        asm.mov(IP, 0);
+        asm.load(Width::W, R4, R10, family.protocol());
+        asm.mov(OFFSET, at + 16);
+        asm.jump_if(Cond::Ne, R4, i32::from(protocol::UDP), known);
+        asm.mov(OFFSET, at + 6);
+        asm.mov(IP, MANGLED_ZERO);
+        asm.bind(known);
+        for (delta, pseudo) in [(value::ADDRESS_DELTA, PSEUDO_HEADER), (value::PORT_DELTA, 0)] {
+            asm.mov(R1, CONTEXT);
+            asm.mov(R2, OFFSET);
+            asm.mov(R3, 0);
+            asm.load(Width::H, R4, FLOW, delta);
+            asm.mov(R5, IP);
+            asm.alu(Alu::Or, R5, pseudo);
+            asm.call(Helper::L4CsumReplace);
+        }
+        asm.mov(OFFSET, ETHERNET);
     }
 
     /// Writes what stands in front of the packet.
     fn put_header(&mut self, family: Family) {
         let written = self.asm.label();
         self.reach(R2, None, 14, self.drop);
-        for (width, at) in [(Width::D, 0), (Width::W, 8), (Width::H, 12)] {
+        for (width, at) in [(Width::D, 0), (Width::W, 8)] {
             self.asm.load(width, R4, FLOW, value::HEADER + at);
             self.asm.store(width, R2, at, R4);
         }
+        if self.place == Place::Tcx {
+            // A tag is beside it, the type as it was.
+            return;
+        }
+        self.asm.load(Width::H, R4, FLOW, value::HEADER + 12);
+        self.asm.store(Width::H, R2, 12, R4);
         for at in (14..value::HEADER_MOST).step_by(4) {
             self.asm.jump_if(Cond::Le, OFFSET, i32::from(at), written);
             self.reach(R2, None, at + 4, self.drop);
@@ -475,11 +655,20 @@ impl Writer<'_> {
     }
 
     fn send(&mut self) {
-        self.asm.load(Width::W, R2, FLOW, value::DEVICE);
-        self.asm.map(R1, &self.flows.devices);
-        // A device that is gone: dropped.
-        self.asm.mov(R3, xdp::DROP);
-        self.asm.call(Helper::RedirectMap);
+        match self.place {
+            Place::Xdp => {
+                self.asm.load(Width::W, R2, FLOW, value::DEVICE);
+                self.asm.map(R1, &self.flows.devices);
+                // A device that is gone: dropped.
+                self.asm.mov(R3, xdp::DROP);
+                self.asm.call(Helper::RedirectMap);
+            }
+            Place::Tcx => {
+                self.asm.load(Width::W, R1, FLOW, value::DEVICE);
+                self.asm.mov(R2, 0);
+                self.asm.call(Helper::Redirect);
+            }
+        }
         self.asm.exit();
     }
 }

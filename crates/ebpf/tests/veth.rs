@@ -1,0 +1,230 @@
+//! A TCP connection between two network namespaces through a third, in which its flow is in a program: what arrives is what
+//! was sent, and the program carried it. The sender leaves checksums and the cutting of large packets to its device, as it
+//! does on real ones. Prints the rates.
+
+mod rights;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows};
+use penstock_ebpf::{Link, Mode, Next, Place, Program};
+use penstock_flowtable::{Arrival, Key, Way};
+
+const A: [u8; 4] = [198, 18, 0, 7];
+const R: [u8; 4] = [198, 19, 0, 1];
+const B: [u8; 4] = [198, 19, 0, 7];
+const PORT: u16 = 5201;
+const MACS: [[u8; 6]; 4] =
+    [[2, 0, 0, 0, 0, 0xa0], [2, 0, 0, 0, 0, 0xf0], [2, 0, 0, 0, 0, 0xf1], [2, 0, 0, 0, 0, 0xb0]];
+/// Bytes to send.
+const AMOUNT: usize = 200 << 20;
+
+/// A command that has to succeed.
+fn run(line: &str, input: &str) {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{line}");
+}
+
+/// Three namespaces, removed at the end.
+struct Lab {
+    prefix: String,
+}
+
+impl Lab {
+    fn new(name: &str) -> Self {
+        let lab = Lab { prefix: format!("penstock-ebpf-{}-{name}", std::process::id()) };
+        for end in ["a", "r", "b"] {
+            run(&format!("ip netns add {}", lab.name(end)), "");
+        }
+        let (a, r, b) = (lab.name("a"), lab.name("r"), lab.name("b"));
+        let links = format!(
+            "link add a0 netns {a} address 02:00:00:00:00:a0 type veth peer name r0 netns {r} address 02:00:00:00:00:f0\n\
+             link add r1 netns {r} address 02:00:00:00:00:f1 type veth peer name b0 netns {b} address 02:00:00:00:00:b0\n"
+        );
+        run("ip -batch -", &links);
+        let inside = |end: &str, lines: &str| run(&format!("ip -n {} -batch -", lab.name(end)), lines);
+        inside("a", "link set a0 up\naddr add 198.18.0.7/24 dev a0\nroute add default via 198.18.0.1\n");
+        inside("b", "link set b0 up\naddr add 198.19.0.7/24 dev b0\n");
+        inside(
+            "r",
+            "link set r0 up\nlink set r1 up\naddr add 198.18.0.1/24 dev r0\naddr add 198.19.0.1/24 dev r1\n\
+             neigh add 198.18.0.7 lladdr 02:00:00:00:00:a0 dev r0 nud permanent\n\
+             neigh add 198.19.0.7 lladdr 02:00:00:00:00:b0 dev r1 nud permanent\n",
+        );
+        lab.inside("r", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
+        let rules =
+            "table ip t { chain n { type nat hook postrouting priority 100; oifname \"r1\" masquerade; }
+            chain f { type filter hook forward priority 0; ct state established,related accept; }; }";
+        run(&format!("ip netns exec {} nft -f -", lab.name("r")), rules);
+        // It does not see what the programs forward, and a FIN comes to it.
+        let liberal = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+        lab.inside("r", || std::fs::write(liberal, "1").unwrap());
+        lab
+    }
+
+    fn name(&self, end: &str) -> String {
+        format!("{}-{end}", self.prefix)
+    }
+
+    fn ethtool(&self, end: &str, line: &str) {
+        run(&format!("ip netns exec {} ethtool -K {line}", self.name(end)), "");
+    }
+
+    fn inside<T: Send>(&self, end: &str, what: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.name(end))).unwrap();
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                // SAFETY: the descriptor is open, and the thread ends behind this.
+                assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+                what()
+            });
+            inside.join().unwrap()
+        })
+    }
+
+    /// Index of a device of the router.
+    fn index(&self, device: &str) -> u32 {
+        let name = std::ffi::CString::new(device).unwrap();
+        // SAFETY: the name is a string that ends.
+        self.inside("r", || unsafe { libc::if_nametoindex(name.as_ptr()) })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for end in ["a", "r", "b"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).status();
+        }
+    }
+}
+
+/// Byte number `n` of what is sent.
+fn pattern() -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(9);
+    (0..1 << 20).map(|_| rng.u8(..)).collect()
+}
+
+/// Reads all that comes and compares it.
+fn receive(mut stream: TcpStream, pattern: &[u8]) -> usize {
+    let (mut buffer, mut count) = (vec![0; 1 << 16], 0);
+    loop {
+        let read = stream.read(&mut buffer).unwrap();
+        if read == 0 {
+            return count;
+        }
+        let at = count % pattern.len();
+        let (first, rest) = buffer[..read].split_at(read.min(pattern.len() - at));
+        assert!(pattern[at..].starts_with(first) && pattern.starts_with(rest), "at byte {count}");
+        count += read;
+    }
+}
+
+/// Sends through the router, with the flow in a program or not; what the program did in both directions, and Gbit/s.
+fn send(lab: &Lab, place: Option<Place>) -> ([FlowStatistics; 2], f64) {
+    let pattern = pattern();
+    let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
+    let flows = Flows::new(64);
+    let links: Vec<Link> = place.map_or_else(Vec::new, |place| {
+        let code = flows.program(place, &Next::Pass).unwrap();
+        let program = Program::load(place, "flow", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+        lab.inside("r", || [r0, r1].map(|device| program.attach(device, Mode::Native).unwrap()).into())
+    });
+    let listener = lab.inside("b", || TcpListener::bind((std::net::Ipv4Addr::from(B), PORT)).unwrap());
+    let stream = lab.inside("a", || TcpStream::connect((std::net::Ipv4Addr::from(B), PORT)).unwrap());
+    let port = stream.local_addr().unwrap().port();
+    let (accepted, from) = listener.accept().unwrap();
+    let patience = Some(std::time::Duration::from_secs(20));
+    accepted.set_read_timeout(patience).unwrap();
+    stream.set_write_timeout(patience).unwrap();
+    // The kernel kept the port, which was free.
+    assert_eq!((from.ip(), from.port()), (std::net::IpAddr::from(R), port));
+    let [_, f0, f1, _] = MACS;
+    let halves = [
+        (
+            Key::v4(A, B, [port, PORT], 6),
+            Arrival::on(r0),
+            Key::v4(R, B, [port, PORT], 6),
+            Way::neighbour(r1, MACS[3], f1, 1500),
+        ),
+        (
+            Key::v4(B, R, [PORT, port], 6),
+            Arrival::on(r1),
+            Key::v4(B, A, [PORT, port], 6),
+            Way::neighbour(r0, MACS[0], f0, 1500),
+        ),
+    ];
+    let halves = halves.each_ref().map(|(key, arrival, to, way)| FlowHalf { key, arrival, to, way });
+    if place.is_some() {
+        lab.inside("r", || halves.iter().for_each(|half| flows.add(half, 0).unwrap()));
+    }
+    let start = Instant::now();
+    let (arrived, took) = thread::scope(|scope| {
+        let receiver = scope.spawn(|| receive(accepted, &pattern));
+        let mut stream = stream;
+        for _ in 0..AMOUNT / pattern.len() {
+            stream.write_all(&pattern).unwrap();
+        }
+        drop(stream);
+        (receiver.join().unwrap(), start.elapsed())
+    });
+    assert_eq!(arrived, AMOUNT);
+    drop(links);
+    let statistics = halves.map(|half| match place {
+        Some(_) => flows.statistics(&half).unwrap().unwrap(),
+        None => FlowStatistics::default(),
+    });
+    (statistics, AMOUNT as f64 * 8.0 / took.as_nanos() as f64)
+}
+
+fn can() -> bool {
+    for tool in ["ip", "nft", "ethtool"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            println!("skipped: there is no {tool}");
+            return false;
+        }
+    }
+    rights::may_load()
+}
+
+#[test]
+fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
+    if !can() {
+        return;
+    }
+    let lab = Lab::new("tcx");
+    for round in 0..2 {
+        let (_, kernel) = send(&lab, None);
+        let (statistics, tcx) = send(&lab, Some(Place::Tcx));
+        println!("round {round}: kernel {kernel:.2} Gbit/s, tcx {tcx:.2}: {:.2} times", tcx / kernel);
+        let [there, back] = statistics;
+        // All but what opened the connection and what was on its way before.
+        assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{statistics:?}");
+        assert!(there.bytes / there.packets > 3000, "they were cut: {statistics:?}");
+    }
+}
+
+#[test]
+fn connections_run_through_xdp() {
+    if !can() {
+        return;
+    }
+    let lab = Lab::new("xdp");
+    // Checksums are finished and packets cut before XDP; who receives from XDP polls.
+    for (end, device) in [("a", "a0"), ("b", "b0")] {
+        lab.ethtool(end, &format!("{device} tx off gro on"));
+    }
+    let (_, kernel) = send(&lab, None);
+    let (statistics, xdp) = send(&lab, Some(Place::Xdp));
+    println!("kernel {kernel:.2} Gbit/s, XDP {xdp:.2}: {:.2} times", xdp / kernel);
+    let [there, back] = statistics;
+    assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{statistics:?}");
+}
