@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{ChainIndex, LinkedVerdict, Op, RuleIndex};
 use penstock_wire::ethernet;
 
 use super::frame::*;
@@ -36,10 +37,55 @@ pub(super) struct Rule {
     /// The next rule.
     pub(super) next: Label,
     pub(super) words: Words,
+    /// Bits of fields that the packet has, as was seen before.
+    pub(super) granted: u64,
+}
+
+/// How many operations at the beginning of two rules are the same, of those that only look at the packet.
+fn shared(a: &[Op], b: &[Op]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| same(a, b)).count()
+}
+
+fn same(a: &Op, b: &Op) -> bool {
+    match (a, b) {
+        (Op::LoadLink { dst: a, len: b, offset: c }, Op::LoadLink { dst: d, len: e, offset: f })
+        | (Op::LoadNetwork { dst: a, len: b, offset: c }, Op::LoadNetwork { dst: d, len: e, offset: f })
+        | (
+            Op::LoadTransport { dst: a, len: b, offset: c },
+            Op::LoadTransport { dst: d, len: e, offset: f },
+        )
+        | (Op::LoadInner { dst: a, len: b, offset: c }, Op::LoadInner { dst: d, len: e, offset: f }) => {
+            (a, b, c) == (d, e, f)
+        }
+        (Op::Meta { key: MetaKey::Prandom, .. }, _) => false,
+        (Op::Meta { key: a, dst: b }, Op::Meta { key: c, dst: d }) => (a, b) == (c, d),
+        (
+            Op::CmpWord { src: a, equal: b, mask: c, data: d },
+            Op::CmpWord { src: e, equal: f, mask: g, data: h },
+        ) => (a, b, c, d) == (e, f, g, h),
+        (Op::Cmp { op: a, src: b, len: c, data: d }, Op::Cmp { op: e, src: f, len: g, data: h }) => {
+            (a, b, c, d) == (e, f, g, h)
+        }
+        _ => false,
+    }
 }
 
 impl Compiler<'_> {
-    /// All base chains, what they call, and the end.
+    /// Both ends of the program: near its beginning, since conditional jumps there cannot go far.
+    pub(super) fn ends(&mut self) {
+        let chains = self.asm.label();
+        self.asm.jump(chains);
+        self.asm.bind(self.done);
+        self.job.next.emit(&mut self.asm, self.job.place);
+        self.asm.bind(self.drop);
+        self.asm.exit_with(match self.job.place {
+            Place::Xdp => xdp::DROP,
+            Place::Tcx => tcx::DROP,
+        });
+        self.asm.bind(chains);
+    }
+
+    /// All base chains and what they call.
     pub(super) fn chains(&mut self) -> Result<(), NotOffloadable> {
         for entry in self.job.entries {
             let accept = self.asm.label();
@@ -56,13 +102,7 @@ impl Compiler<'_> {
             }
             self.asm.bind(accept);
         }
-        self.asm.bind(self.done);
-        self.job.next.emit(&mut self.asm, self.job.place);
-        self.asm.bind(self.drop);
-        self.asm.exit_with(match self.job.place {
-            Place::Xdp => xdp::DROP,
-            Place::Tcx => tcx::DROP,
-        });
+        self.asm.jump(self.done);
         while let Some((block, label)) = self.blocks.pending.pop() {
             self.asm.bind(label);
             self.rules(block)?;
@@ -93,15 +133,52 @@ impl Compiler<'_> {
     fn rules(&mut self, block: Block) -> Result<(), NotOffloadable> {
         let image = self.job.image;
         let rules = image.chain(block.chain).map_or(0..0, |c| c.first..c.end);
-        for index in rules.map(RuleIndex) {
-            self.check_size()?;
-            let next = self.asm.label();
-            let mut rule = Rule { block, next, words: Words::new() };
-            for op in ops(image, index) {
-                self.op(op, &mut rule).map_err(|reason| NotOffloadable::rule(image, index, reason))?;
+        let mut rules = rules.map(RuleIndex).peekable();
+        while let Some(first) = rules.next() {
+            // Rules that begin alike are looked at together: what they share is done once, and where it breaks, all of
+            // them do.
+            let second = rules.peek().map_or(&[][..], |second| ops(image, *second));
+            let shared = shared(ops(image, first), second);
+            let behind = self.asm.label();
+            let mut common = Rule { block, next: behind, words: Words::new(), granted: 0 };
+            if shared > 0 {
+                common.next = self.asm.label();
+                for op in ops(image, first).iter().take(shared) {
+                    self.op(op, &mut common).map_err(|reason| NotOffloadable::rule(image, first, reason))?;
+                }
+                // The end of them can be far.
+                let there = self.asm.label();
+                self.asm.jump(there);
+                self.asm.bind(common.next);
+                self.asm.jump(behind);
+                self.asm.bind(there);
             }
-            self.asm.bind(next);
+            let prefix = ops(image, first).get(..shared).unwrap_or_default();
+            let mut index = first;
+            loop {
+                self.rule(index, shared, &common)?;
+                let alike =
+                    |next: &RuleIndex| shared > 0 && self::shared(prefix, ops(image, *next)) == shared;
+                match rules.next_if(alike) {
+                    Some(next) => index = next,
+                    None => break,
+                }
+            }
+            self.asm.bind(behind);
         }
+        Ok(())
+    }
+
+    /// A rule, of which the first operations are done.
+    fn rule(&mut self, index: RuleIndex, done: usize, common: &Rule) -> Result<(), NotOffloadable> {
+        self.check_size()?;
+        let image = self.job.image;
+        let next = self.asm.label();
+        let mut rule = Rule { next, ..*common };
+        for op in ops(image, index).iter().skip(done) {
+            self.op(op, &mut rule).map_err(|reason| NotOffloadable::rule(image, index, reason))?;
+        }
+        self.asm.bind(next);
         Ok(())
     }
 

@@ -125,7 +125,11 @@ impl Compiler<'_> {
 
     fn field(&mut self, field: Field, dst: u8, rule: &mut Rule) -> Result<(), String> {
         let slot = self.plan.slots.find(field).ok_or_else(refused)?;
-        self.require(slot, rule.next);
+        let bit = slot.bit.map_or(0, |bit| 1 << bit);
+        if rule.granted & bit != bit {
+            self.require(slot, rule.next);
+            rule.granted |= bit;
+        }
         rule.words.set_at(dst, slot.at, field.len());
         Ok(())
     }

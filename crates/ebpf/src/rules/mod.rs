@@ -149,7 +149,8 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
     let mut asm = Asm::new();
     let (done, drop) = (asm.label(), asm.label());
     let mut compiler = Compiler { job, plan, asm, blocks: chain::Blocks::default(), done, drop, walk: None };
-    compiler.prologue()?;
+    compiler.prologue();
+    compiler.ends();
     compiler.chains()?;
     Ok(Compiled { code: compiler.asm.finish()?, place: job.place, counters })
 }

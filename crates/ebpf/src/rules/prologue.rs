@@ -2,8 +2,8 @@
 
 use penstock_wire::{ethernet, protocol, vlan};
 
+use super::Compiler;
 use super::frame::*;
-use super::{Compiler, NotOffloadable};
 use crate::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 use crate::program::Place;
 
@@ -32,7 +32,7 @@ const TYPE_AT: u16 = 12;
 
 impl Compiler<'_> {
     /// Finds the fields. Packets that the path drops before it comes to its chains are passed on.
-    pub(super) fn prologue(&mut self) -> Result<(), NotOffloadable> {
+    pub(super) fn prologue(&mut self) {
         self.asm.mov(CONTEXT, R1);
         for at in (self.plan.slots.lowest()..FIELDS).step_by(8) {
             self.asm.store(Width::D, R10, at, 0);
@@ -56,7 +56,6 @@ impl Compiler<'_> {
             self.asm.jump_if(Cond::Eq, R0, 0, self.done);
             self.asm.mov(COUNTERS, R0);
         }
-        Ok(())
     }
 
     /// Makes `len` bytes at `at` behind the offset in [`COUNTERS`] readable from R2 at the offset that it gives.
