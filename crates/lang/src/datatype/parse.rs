@@ -1,6 +1,6 @@
 //! A word to a value of a type.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::ast::expr::ByteOrder;
 use crate::datatype::{DataType, symbols, time};
@@ -185,6 +185,7 @@ fn inet_aton(text: &str) -> Option<u32> {
 }
 
 const WRONG_FAMILY: &str = "Could not resolve hostname: Address family for hostname not supported";
+
 /// The number of a user or group.
 fn account(text: &str, unknown: &str) -> Result<u128, String> {
     match number(text) {
@@ -216,7 +217,7 @@ fn parse_ipv6(text: &str, names: &dyn Names) -> Result<u128, String> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(address.into());
     }
-    if text.parse::<Ipv4Addr>().is_ok() {
+    if inet_aton(text).is_some() {
         return Err(WRONG_FAMILY.into());
     }
     let mut found = names.host_addresses(text).into_iter().filter_map(|a| match a {

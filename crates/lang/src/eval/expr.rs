@@ -520,6 +520,10 @@ impl Eval<'_, '_> {
                 format!("Byteorder mismatch: expected {}, got {}", name(order), name(e.order)),
             );
         }
+        // Whether there is a route is a word in a register.
+        if matches!(e.kind, ExprKind::Fib { .. }) && e.len == 1 {
+            e.len = 32;
+        }
         if e.constant || e.len / 8 < 2 {
             set_order(e, order);
             return Ok(());

@@ -497,7 +497,7 @@ impl Parser<'_> {
                 let name = self.identifier()?;
                 Ok(Self::symbol(name.text, name.loc))
             }
-            _ => self.unexpected(&["string", "'{'", "'$'"][..1]),
+            _ => self.unexpected(&["string", "'$'"]),
         }
     }
 }

@@ -354,6 +354,7 @@ impl Parser<'_> {
                     // nft's words for these options.
                     Some(&"maxseg") => "mss",
                     Some(&"sack-perm") => "sack-permitted",
+                    Some(&"sequence") => "seq",
                     Some(_) => word,
                     None if words::is_reserved(word) => word,
                     None => "string",

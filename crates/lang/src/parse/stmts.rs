@@ -445,10 +445,7 @@ impl Parser<'_> {
                 }
                 "level" => {
                     self.take();
-                    self.in_target = true;
-                    let name = self.string();
-                    self.in_target = false;
-                    let name = name?;
+                    let name = self.string_but_no_keyword()?;
                     match log_level(&name.text) {
                         Some(level) => log.level = Some(level),
                         None => return self.error(name.loc, "invalid log level"),
@@ -502,9 +499,17 @@ impl Parser<'_> {
         Ok(flags)
     }
 
+    /// A string among which the keywords of the statement are still keywords.
+    fn string_but_no_keyword(&mut self) -> Parsed<crate::ast::cmd::Name> {
+        self.in_target = true;
+        let name = self.string();
+        self.in_target = false;
+        name
+    }
+
     /// The prefix with what its `$variables` stand for.
     fn log_prefix(&mut self) -> Parsed<Expr> {
-        let name = self.string()?;
+        let name = self.string_but_no_keyword()?;
         if !name.text.contains('$') {
             return Ok(Expr::new(ExprKind::String(name.text), name.loc));
         }

@@ -297,6 +297,7 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "sack1",
             "sack2",
             "sack3",
+            "sequence",
             "sport",
             "subtype",
             "timestamp",

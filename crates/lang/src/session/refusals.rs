@@ -17,8 +17,10 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn of(change: &Change) -> Subject {
+        // nft does not look for what is to be emptied, and so knows nothing alike.
+        let flushes = matches!(change, Change::DeleteRule { handle: None, .. });
         Subject {
-            place: place(change).map(|(family, table)| (family, table.to_owned())),
+            place: place(change).filter(|_| !flushes).map(|(family, table)| (family, table.to_owned())),
             named: name_in(change).map(str::to_owned),
             deletes_elements: matches!(change, Change::DeleteElements { .. }),
         }
