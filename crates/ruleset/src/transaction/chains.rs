@@ -270,6 +270,7 @@ impl OpenTable<'_> {
             self.batch.changed = true;
             let chain = self.table.chains.remove(at);
             self.index.chains.remove(&chain.name);
+            self.index.gone.remove(&handle);
             if let Some(reach) = &mut self.index.reach {
                 reach.forget(handle);
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 
+use super::gone::Gone;
 use super::reach::Reach;
 use crate::model::{Chain, Flowtable, Object, Rule, Set, Table};
 use crate::references::{self, Reference};
@@ -30,6 +31,8 @@ pub(super) struct TableIndex {
     /// Uses by handle: jumps and gotos, bindings of sets, references to objects and flowtables.
     uses: HashMap<u64, usize>,
     numbers: HashMap<&'static str, Numbers>,
+    /// Rules that the batch has deleted, by chain.
+    pub gone: HashMap<u64, Gone>,
     /// Which chains base chains reach; `None` until asked for, and when it may be too much.
     pub reach: Option<Reach>,
 }

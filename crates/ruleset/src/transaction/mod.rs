@@ -8,6 +8,7 @@
 mod chains;
 mod elements;
 mod flowtables;
+mod gone;
 mod index;
 mod objects;
 mod reach;

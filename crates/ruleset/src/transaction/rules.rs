@@ -6,6 +6,7 @@ use penstock_program::Register;
 use penstock_program::expr::{Dynset, DynsetOp, Expr, Lookup, Objref};
 use penstock_program::verify::{Sets, verify};
 
+use super::gone::Gone;
 use super::index::{by_handle, by_handle_mut, place};
 use super::reach::Reach;
 use super::{Applied, OpenTable};
@@ -33,17 +34,25 @@ impl OpenTable<'_> {
         if chain.anonymous && self.index.uses(chain_handle) > 0 {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
-        let place_of = |handle, blame| {
-            let at = chain.rules.iter().position(|r| r.handle == handle);
-            at.ok_or(Error::new(Errno::Enoent, blame))
+        let there = |handle| chain.rules.iter().position(|r| r.handle == handle);
+        let none = Gone::default();
+        let gone = self.index.gone.get(&chain_handle).unwrap_or(&none);
+        let not_found = |blame| Error::new(Errno::Enoent, blame);
+        let beside = |handle, after| match there(handle) {
+            Some(at) if after => Ok(gone.after(at)),
+            Some(at) => Ok(gone.before(at)),
+            None => gone.beside(handle, after).ok_or(not_found(Blame::Position)),
         };
-        let (at, replaced) = match position {
-            Position::After(None) => (chain.rules.len(), None),
-            Position::Before(None) => (0, None),
-            Position::After(Some(handle)) => (place_of(handle, Blame::Position)? + 1, None),
-            Position::Before(Some(handle)) => (place_of(handle, Blame::Position)?, None),
-            Position::Replace(handle) => (place_of(handle, Blame::Handle)?, Some(handle)),
+        let (spot, replaced) = match position {
+            Position::After(None) => (gone.end(chain.rules.len()), None),
+            Position::Before(None) => (gone.head(), None),
+            Position::After(Some(handle)) => (beside(handle, true)?, None),
+            Position::Before(Some(handle)) => (beside(handle, false)?, None),
+            Position::Replace(handle) => {
+                (gone.before(there(handle).ok_or(not_found(Blame::Handle))?), Some(handle))
+            }
         };
+        let at = spot.at;
         let mut exprs = new.exprs;
         if exprs.len() > EXPRS_MAX {
             return Err(Error::new(Errno::Einval, Blame::Whole));
@@ -88,7 +97,12 @@ impl OpenTable<'_> {
         self.index.count_rule(&rule, true);
         match old {
             Some(old) => self.release(&old),
-            None => self.table.last_handle = handle,
+            None => {
+                self.table.last_handle = handle;
+                if let Some(gone) = self.index.gone.get_mut(&chain_handle) {
+                    gone.inserted(spot);
+                }
+            }
         }
         Ok(Applied { handle: Some(handle), name: None })
     }
@@ -291,6 +305,7 @@ impl OpenTable<'_> {
             Some(at) => {
                 if let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) {
                     let rule = chain.rules.remove(at);
+                    self.index.gone.entry(chain_handle).or_default().removed(at, handle);
                     self.release(&rule);
                 }
             }
@@ -305,10 +320,10 @@ impl OpenTable<'_> {
         if by_handle(&self.table.chains, chain).is_none_or(|c| c.rules.is_empty()) {
             return;
         }
-        if let Some(chain) = by_handle_mut(&mut self.table.chains, chain) {
-            for rule in std::mem::take(&mut chain.rules) {
-                self.release(&rule);
-            }
+        if let Some(emptied) = by_handle_mut(&mut self.table.chains, chain) {
+            let rules = std::mem::take(&mut emptied.rules);
+            self.index.gone.entry(chain).or_default().emptied(rules.iter().map(|r| r.handle));
+            rules.iter().for_each(|rule| self.release(rule));
         }
     }
 
