@@ -200,12 +200,7 @@ impl Set {
         key_end: Option<&[u8]>,
         now: u64,
     ) -> Option<Element<ElementValue>> {
-        let Stage { elements, notes } = self.stage();
-        let gone = elements.remove(key, key_end, now)?;
-        if let Some(mut notes) = notes {
-            notes.removed(&gone);
-        }
-        Some(gone)
+        self.take_element(|elements| elements.remove(key, key_end, now))
     }
 
     /// [`penstock_sets::Set::delete`].
@@ -215,8 +210,15 @@ impl Set {
         key_end: Option<&[u8]>,
         now: u64,
     ) -> Option<Element<ElementValue>> {
+        self.take_element(|elements| elements.delete(key, key_end, now))
+    }
+
+    fn take_element(
+        &mut self,
+        take: impl FnOnce(&mut penstock_sets::Set<ElementValue>) -> Option<Element<ElementValue>>,
+    ) -> Option<Element<ElementValue>> {
         let Stage { elements, notes } = self.stage();
-        let gone = elements.delete(key, key_end, now)?;
+        let gone = take(elements)?;
         if let Some(mut notes) = notes {
             notes.removed(&gone);
         }

@@ -301,6 +301,34 @@ pub struct Exthdr {
     pub raw: bool,
 }
 
+impl Exthdr {
+    /// A field of a header, option or chunk.
+    pub fn field(desc: &'static ExthdrDesc, field: &'static Template) -> Self {
+        Exthdr {
+            op: desc.op,
+            desc: Some(desc),
+            field: Some(field),
+            raw_type: desc.kind,
+            offset: field.offset,
+            present: false,
+            raw: false,
+        }
+    }
+
+    /// Whether a header, option or chunk is there.
+    pub fn presence(op: ExthdrOp, desc: Option<&'static ExthdrDesc>, kind: u8) -> Self {
+        Exthdr {
+            op,
+            desc,
+            field: desc.and_then(|d| d.templates.first()),
+            raw_type: kind,
+            offset: 0,
+            present: true,
+            raw: false,
+        }
+    }
+}
+
 impl Expr {
     /// With nothing known but what was written.
     pub fn new(kind: ExprKind, loc: Loc) -> Self {

@@ -7,6 +7,7 @@ use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBl
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
 use crate::datatype::{DataType, Type};
 use crate::lex::Tok;
+use crate::print::hook_by_name;
 
 /// `NFT_TABLE_F_*`.
 const TABLE_FLAGS: [(&str, u32); 3] = [("dormant", 1), ("owner", 2), ("persist", 4)];
@@ -191,7 +192,7 @@ impl Parser<'_> {
             "route" => ChainType::Route,
             _ => return self.error(type_name.loc, "unknown chain type"),
         };
-        let Some(hook) = self.hook_by_name(&hook_name.text) else {
+        let Some(hook) = hook_by_name(&hook_name.text) else {
             return self.error(hook_name.loc, "unknown chain hook");
         };
         Ok(HookSpec {
@@ -202,19 +203,6 @@ impl Parser<'_> {
             priority,
             devices,
             loc: self.since(start),
-        })
-    }
-
-    fn hook_by_name(&self, name: &str) -> Option<Hook> {
-        Some(match name {
-            "ingress" => Hook::Ingress,
-            "prerouting" => Hook::Prerouting,
-            "input" => Hook::Input,
-            "forward" => Hook::Forward,
-            "output" => Hook::Output,
-            "postrouting" => Hook::Postrouting,
-            "egress" => Hook::Egress,
-            _ => return None,
         })
     }
 
@@ -285,7 +273,7 @@ impl Parser<'_> {
                     return Ok(());
                 }
                 // A wrong name is found only behind the line.
-                let hook = self.hook_by_name(&name.text);
+                let hook = hook_by_name(&name.text);
                 if hook.is_none() {
                     return self.late_error(name.loc, "unknown chain hook");
                 }

@@ -136,16 +136,7 @@ impl Parser<'_> {
     }
 
     fn exthdr_field(&self, desc: &'static ExthdrDesc, field: &'static Template, start: Loc) -> Expr {
-        let exthdr = Exthdr {
-            op: desc.op,
-            desc: Some(desc),
-            field: Some(field),
-            raw_type: desc.kind,
-            offset: field.offset,
-            present: false,
-            raw: false,
-        };
-        self.of_template(ExprKind::Exthdr(exthdr), field, start)
+        self.of_template(ExprKind::Exthdr(Exthdr::field(desc, field)), field, start)
     }
 
     /// Whether a header or option is there.
@@ -154,16 +145,8 @@ impl Parser<'_> {
     }
 
     fn present(op: ExthdrOp, desc: Option<&'static ExthdrDesc>, kind: u8, loc: Loc) -> Expr {
-        let exthdr = Exthdr {
-            op,
-            desc,
-            field: desc.and_then(|d| d.templates.first()),
-            raw_type: kind,
-            offset: 0,
-            present: true,
-            raw: false,
-        };
-        Expr::typed(ExprKind::Exthdr(exthdr), loc, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
+        let exthdr = ExprKind::Exthdr(Exthdr::presence(op, desc, kind));
+        Expr::typed(exthdr, loc, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
     }
 
     fn ipv6_field(&mut self, desc: &'static ExthdrDesc, start: Loc) -> Parsed<Expr> {

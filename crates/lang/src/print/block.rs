@@ -13,6 +13,17 @@ const TABLE_FLAGS: [(u32, &str); 2] = [(2, "owner"), (4, "persist")];
 const FLOWTABLE_OFFLOAD: u32 = 1;
 const FLOWTABLE_COUNTER: u32 = 2;
 
+/// All hooks, in the order in which a packet can pass them.
+pub(crate) const HOOKS: [Hook; 7] = [
+    Hook::Ingress,
+    Hook::Prerouting,
+    Hook::Input,
+    Hook::Forward,
+    Hook::Output,
+    Hook::Postrouting,
+    Hook::Egress,
+];
+
 /// A hook as it is written.
 pub(crate) fn hook_name(hook: Hook) -> &'static str {
     match hook {
@@ -24,6 +35,11 @@ pub(crate) fn hook_name(hook: Hook) -> &'static str {
         Hook::Postrouting => "postrouting",
         Hook::Egress => "egress",
     }
+}
+
+/// The hook that is written so.
+pub(crate) fn hook_by_name(name: &str) -> Option<Hook> {
+    HOOKS.into_iter().find(|hook| hook_name(*hook) == name)
 }
 
 impl Printer<'_> {

@@ -17,7 +17,7 @@ mod set;
 mod stmt;
 pub mod trace;
 
-pub(crate) use block::hook_name;
+pub(crate) use block::{HOOKS, hook_by_name, hook_name};
 pub use listing::Listing;
 pub(crate) use object::timeout_state;
 

@@ -14,6 +14,7 @@ use crate::delinearize::Delinearizer;
 use crate::diag::Diagnostic;
 use crate::json;
 use crate::print::listing::{Listing, Missing, family_name};
+use crate::print::{HOOKS, hook_name};
 use crate::source::Loc;
 use crate::userdata::SetUserData;
 
@@ -225,16 +226,6 @@ fn zero(generation: &Generation, object: ObjKind, target: &Target, now: u64) {
 
 /// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the one that runs first.
 fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) -> String {
-    use penstock_ruleset::model::Hook;
-    const HOOKS: [(Hook, &str); 7] = [
-        (Hook::Ingress, "ingress"),
-        (Hook::Prerouting, "prerouting"),
-        (Hook::Input, "input"),
-        (Hook::Forward, "forward"),
-        (Hook::Output, "output"),
-        (Hook::Postrouting, "postrouting"),
-        (Hook::Egress, "egress"),
-    ];
     let mut out = String::new();
     for shown in [Family::Ip, Family::Ip6, Family::Arp, Family::Bridge, Family::Netdev] {
         if family
@@ -243,7 +234,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             continue;
         }
         let mut body = String::new();
-        for (hook, name) in HOOKS {
+        for hook in HOOKS {
             let mut chains = Vec::new();
             for table in generation.tables.iter().filter(|t| !t.dormant) {
                 let inet = table.family == Family::Inet && matches!(shown, Family::Ip | Family::Ip6);
@@ -263,7 +254,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             if chains.is_empty() {
                 continue;
             }
-            body.push_str(&format!("\thook {name} {{\n"));
+            body.push_str(&format!("\thook {} {{\n", hook_name(hook)));
             for (priority, _, table, chain) in chains {
                 let sign = match priority {
                     0 => ' ',

@@ -30,29 +30,12 @@ fn raw_bits(kind: ExprKind, len: u32) -> Expr {
 
 /// Whether a header or option is there.
 fn presence(op: ExthdrOp, desc: Option<&'static ExthdrDesc>, kind: u8) -> Expr {
-    let exthdr = Exthdr {
-        op,
-        desc,
-        field: desc.and_then(|d| d.templates.first()),
-        raw_type: kind,
-        offset: 0,
-        present: true,
-        raw: false,
-    };
-    Expr::typed(ExprKind::Exthdr(exthdr), INTERNAL, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
+    let exthdr = ExprKind::Exthdr(Exthdr::presence(op, desc, kind));
+    Expr::typed(exthdr, INTERNAL, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
 }
 
 fn exthdr_field(desc: &'static ExthdrDesc, field: &'static Template) -> Expr {
-    let exthdr = Exthdr {
-        op: desc.op,
-        desc: Some(desc),
-        field: Some(field),
-        raw_type: desc.kind,
-        offset: field.offset,
-        present: false,
-        raw: false,
-    };
-    of_template(ExprKind::Exthdr(exthdr), field)
+    of_template(ExprKind::Exthdr(Exthdr::field(desc, field)), field)
 }
 
 impl Reader<'_> {

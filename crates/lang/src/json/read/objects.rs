@@ -15,6 +15,7 @@ use crate::ast::cmd::{
 use crate::ast::expr::{ByteOrder, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::datatype::{DataType, Type};
+use crate::print::hook_by_name;
 
 /// Longest names of helpers (`NF_CT_HELPER_NAME_LEN`) and security contexts (`NFT_SECMARK_CTX_MAXLEN`).
 const HELPER_MAX: usize = 16;
@@ -452,17 +453,4 @@ impl Reader<'_> {
 fn priority_of(number: i32) -> PrioritySpec {
     let zero = Expr::typed(ExprKind::Value(0), INTERNAL, Type::Base(DataType::Integer), ByteOrder::Host, 32);
     PrioritySpec { expr: zero, offset: number, loc: INTERNAL }
-}
-
-fn hook_by_name(name: &str) -> Option<Hook> {
-    Some(match name {
-        "ingress" => Hook::Ingress,
-        "prerouting" => Hook::Prerouting,
-        "input" => Hook::Input,
-        "forward" => Hook::Forward,
-        "output" => Hook::Output,
-        "postrouting" => Hook::Postrouting,
-        "egress" => Hook::Egress,
-        _ => return None,
-    })
 }
