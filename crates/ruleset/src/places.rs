@@ -39,6 +39,7 @@ pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
         Expr::Fib(_) => only(is_ip(family) || family == Family::Netdev, Errno::Enoent),
         // Can only be set.
         Expr::Ct(ct) if ct.key == CtKey::EventMask => Err(Errno::Eopnotsupp),
+        Expr::Ct(ct) if ct.dir.is_none() && needs_direction(ct.key) => Err(Errno::Einval),
         Expr::Ct(_) | Expr::CtSet(_) | Expr::Connlimit(_) => match family {
             Family::Ip | Family::Ip6 | Family::Inet | Family::Bridge => Ok(()),
             Family::Arp | Family::Netdev => Err(Errno::Eproto),
@@ -219,6 +220,21 @@ pub(crate) fn allowed(family: Family, kind: ChainType, hook: Hook, expr: &Expr) 
 }
 
 /// Whether a key of `ct` can be set.
+/// Keys that say something else of either direction (`nft_ct_get_init()`).
+fn needs_direction(key: CtKey) -> bool {
+    matches!(
+        key,
+        CtKey::Src
+            | CtKey::Dst
+            | CtKey::SrcIp
+            | CtKey::DstIp
+            | CtKey::SrcIp6
+            | CtKey::DstIp6
+            | CtKey::ProtoSrc
+            | CtKey::ProtoDst
+    )
+}
+
 pub(crate) fn ct_settable(key: CtKey) -> bool {
     matches!(
         key,

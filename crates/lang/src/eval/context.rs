@@ -191,13 +191,17 @@ impl Protocols {
 
     /// Where matches so far leave open which of several headers is at a base, one that is not this one.
     pub fn other_than(&self, base: PayloadBase, proto: &Proto) -> Option<&'static Proto> {
-        if base != PayloadBase::Transport || self.transports.len() < 2 {
+        let said = |p: &&&'static Proto| self.unknown_transport || !tunnel::is_tunnel(p) || **p == proto;
+        if base != PayloadBase::Transport || self.transports.iter().filter(said).count() < 2 {
             return None;
         }
-        self.transports
-            .iter()
-            .find(|p| **p != proto)
-            .map(|p| if tunnel::is_tunnel(p) { &UNKNOWN } else { *p })
+        let other = self.transports.iter().filter(said).find(|p| **p != proto);
+        other.map(|p| if tunnel::is_tunnel(p) { &UNKNOWN } else { *p })
+    }
+
+    /// The transport header that was told last and that nft 1.0.6 knows.
+    pub fn last_but_tunnels(&self) -> Option<&'static Proto> {
+        self.transports.iter().rfind(|p| !tunnel::is_tunnel(p)).copied()
     }
 
     /// Bits of the link headers below the current one.

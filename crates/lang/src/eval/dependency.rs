@@ -416,7 +416,7 @@ impl Eval<'_, '_> {
             MetaKey::L4Proto => {
                 let found = network::INET_SERVICE.upper_by_number(value);
                 self.protocols.set(PayloadBase::Transport, found.unwrap_or(&UNKNOWN), loc);
-                self.protocols.unknown_transport = found.is_some_and(crate::proto::tunnel::is_tunnel);
+                self.protocols.unknown_transport |= found.is_some_and(crate::proto::tunnel::is_tunnel);
             }
             MetaKey::Protocol => {
                 if base != PayloadBase::Link || !matches!(self.family, Family::Netdev | Family::Bridge) {

@@ -165,7 +165,7 @@ impl Eval<'_, '_> {
                         let desc = self.expected.dtype.as_ref().map(Type::desc).unwrap_or_default();
                         return error(e.loc, format!("invalid data type, expected {desc}"));
                     }
-                    None => DataType::Invalid,
+                    None => return error(e.loc, "No symbol type information"),
                 };
                 if dtype == DataType::Invalid && self.expected.dtype.is_some() {
                     return error(e.loc, "Can't parse symbolic invalid expressions");

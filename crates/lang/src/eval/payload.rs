@@ -63,9 +63,10 @@ impl Eval<'_, '_> {
         let base = payload.base;
         // nft 1.0.6 has no headers of tunnels: a protocol field that says one says nothing, `meta l4proto` something unknown.
         let known = match self.protocols.at(base) {
-            Some(known) if is_tunnel(known) && known != proto => {
-                self.protocols.unknown_transport.then_some(&crate::eval::context::UNKNOWN)
-            }
+            Some(known) if is_tunnel(known) && known != proto => match self.protocols.unknown_transport {
+                true => Some(&crate::eval::context::UNKNOWN),
+                false => self.protocols.last_but_tunnels(),
+            },
             known => known,
         };
         if let (Some(_), Some(other)) = (known, self.protocols.other_than(base, proto)) {

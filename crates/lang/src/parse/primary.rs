@@ -66,7 +66,7 @@ impl Parser<'_> {
             "socket" => return self.socket(start),
             "fib" => return self.scoped("fib", |p| p.fib(start)),
             "osf" => return self.osf(start),
-            "ipsec" if transform => return self.xfrm(start),
+            "ipsec" if transform => return self.scoped("ipsec", |p| p.xfrm(start)),
             "numgen" => return self.scoped("numgen", |p| p.numgen(start)),
             "jhash" => return self.scoped("jhash", |p| p.deeper(|p| p.jhash(start))),
             "symhash" => return self.scoped("symhash", |p| p.symhash(start)),
