@@ -131,20 +131,27 @@ pub fn inside(
 /// The protocol in a tunnel, where the packet in it begins, and where it ends; the packet itself if there is no tunnel.
 type InTunnel = (u16, usize, usize);
 
-#[inline]
-fn tunnel4(packet: &[u8], around: &mut Around) -> Result<InTunnel, NotInside> {
+/// Length of a tunnel's packet by its header, if that is a usual one and there are so many bytes.
+#[inline(always)]
+fn usual4(h: &[u8; ipv4::LEN], there: usize) -> Option<usize> {
     const NO_OPTIONS: u8 = 0x45;
     const FRAGMENT: u16 = ipv4::MF | ipv4::OFFSET_MASK;
-    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else { return Err(NotInside::Other) };
-    let payload = h[9];
-    let Some(inner) = ethertype_of(payload) else { return Ok((ethernet::IPV4, 0, packet.len())) };
     let len = usize::from(u16::from_be_bytes([h[2], h[3]]));
     let usual = h[0] == NO_OPTIONS
         && u16::from_be_bytes([h[6], h[7]]) & FRAGMENT == 0
         && h[8] > 1
-        && (ipv4::LEN..=packet.len()).contains(&len)
+        && (ipv4::LEN..=there).contains(&len)
         && Sum::new().bytes(h).is_valid();
-    if !usual || !is_silent(h[1], inner, rest) {
+    usual.then_some(len)
+}
+
+#[inline]
+fn tunnel4(packet: &[u8], around: &mut Around) -> Result<InTunnel, NotInside> {
+    let Some((h, rest)) = packet.split_first_chunk::<{ ipv4::LEN }>() else { return Err(NotInside::Other) };
+    let payload = h[9];
+    let Some(inner) = ethertype_of(payload) else { return Ok((ethernet::IPV4, 0, packet.len())) };
+    let len = usual4(h, packet.len()).ok_or(NotInside::Unusual)?;
+    if !is_silent(h[1], inner, rest) {
         return Err(NotInside::Unusual);
     }
     around.payload = payload;
@@ -207,12 +214,37 @@ fn is_silent(outer: u8, protocol: u16, inner: &[u8]) -> bool {
 pub struct Lately {
     places: [(Around, ArrivalId); Lately::PLACES],
     used: u16,
+    /// The latest tunnel over IPv4 without tags: frames of one follow each other.
+    latest: Option<Latest>,
     /// What the table's count of arrivals that came and went was then ([`crate::Flowtable::arrivals_changed`]).
     changed: u64,
 }
 
+/// A tunnel by what its packets begin with.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    device: u32,
+    payload: u8,
+    ends: [u8; 8],
+    arrival: ArrivalId,
+}
+
 impl Lately {
     const PLACES: usize = 16;
+
+    /// A packet in the latest tunnel over IPv4: its arrival, its ethertype, and where it ends. What this does not see,
+    /// [`inside`] may.
+    #[inline(always)]
+    pub fn latest4(&self, device: u32, changed: u64, bytes: &[u8]) -> Option<(ArrivalId, u16, usize)> {
+        let latest = self.latest.as_ref().filter(|_| changed == self.changed)?;
+        let (h, rest) = bytes.split_first_chunk::<{ ipv4::LEN }>()?;
+        if latest.ends != h[12..] || latest.payload != h[9] || latest.device != device {
+            return None;
+        }
+        let len = usual4(h, bytes.len())?;
+        let inner = ethertype_of(latest.payload)?;
+        is_silent(h[1], inner, rest).then_some((latest.arrival, inner, len))
+    }
 
     /// The number of an arrival; `find` gives it where it was not looked up since the table's arrivals changed.
     #[inline]
@@ -223,16 +255,19 @@ impl Lately {
         find: impl FnOnce(&Arrival) -> Option<ArrivalId>,
     ) -> Option<ArrivalId> {
         if changed != self.changed {
-            (self.used, self.changed) = (0, changed);
+            (self.used, self.changed, self.latest) = (0, changed, None);
         }
         let place = around.place();
         let used = self.used >> place & 1 != 0;
         if let Some((kept, id)) = self.places.get(place).filter(|_| used)
             && kept == around
         {
-            return Some(*id);
+            let id = *id;
+            self.latest = around.latest(id).or(self.latest);
+            return Some(id);
         }
         let id = find(&around.arrival())?;
+        self.latest = around.latest(id).or(self.latest);
         if let Some(kept) = self.places.get_mut(place) {
             *kept = (*around, id);
             self.used |= 1 << place;
@@ -242,6 +277,16 @@ impl Lately {
 }
 
 impl Around {
+    /// A tunnel over IPv4 with nothing else around it.
+    fn latest(&self, arrival: ArrivalId) -> Option<Latest> {
+        let alone = self.count == 0 && self.payload != 0 && !self.outer6;
+        let [src, dst] = [self.src[0], self.dst[0]].map(u64::to_ne_bytes);
+        let mut ends = [0; 8];
+        ends[..4].copy_from_slice(&src[..4]);
+        ends[4..].copy_from_slice(&dst[..4]);
+        alone.then_some(Latest { device: self.device, payload: self.payload, ends, arrival })
+    }
+
     fn place(&self) -> usize {
         let ids = self.encaps.map(|e| u64::from(e.id));
         let all = self.src[0] ^ self.src[1].rotate_left(7) ^ self.dst[0].rotate_left(13) ^ self.dst[1];
@@ -371,6 +416,29 @@ mod tests {
                 found.map(ArrivalId)
             });
             assert_eq!(id, want.map(ArrivalId), "{device} {changed}");
+        }
+    }
+
+    #[test]
+    fn the_latest_tunnel_is_known_again_and_no_other() {
+        let outer = |dst: &str| Ipv4::new("198.18.9.1", dst);
+        let inner = || Ipv4::new("198.18.0.1", "198.18.1.1") / Udp::new(1, 2);
+        let packet = (outer("198.18.9.2") / inner()).build();
+        let mut lately = Lately::default();
+        assert_eq!(lately.latest4(7, 0, &packet), None);
+        let found = inside(7, None, ethernet::IPV4, &packet).unwrap();
+        lately.find(&found.around, 0, |_| Some(ArrivalId(3)));
+        assert_eq!(lately.latest4(7, 0, &packet), Some((ArrivalId(3), ethernet::IPV4, packet.len())));
+        assert_eq!((lately.latest4(8, 0, &packet), lately.latest4(7, 1, &packet)), (None, None));
+        for other in [
+            outer("198.18.9.3") / inner(),
+            outer("198.18.9.2").ttl(1) / inner(),
+            outer("198.18.9.2").tos(3) / inner(),
+            outer("198.18.9.2").checksum(1) / inner(),
+            outer("198.18.9.2").fragment(1, false) / inner(),
+            outer("198.18.9.2") / Ipv6::new("2001:db8::1", "2001:db8::2"),
+        ] {
+            assert_eq!(lately.latest4(7, 0, &other.build()), None);
         }
     }
 }

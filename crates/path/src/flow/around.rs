@@ -3,11 +3,11 @@
 use penstock_flowtable::arrival::Encap;
 use penstock_flowtable::encap::{self, Lately, NotInside};
 use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{Flowtable, Way};
+use penstock_flowtable::{ArrivalId, Flowtable, Way};
 use penstock_net::Mac;
 use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::image::FlowtableIndex;
-use penstock_wire::{ethernet, pppoe, protocol, vlan};
+use penstock_wire::{ethernet, ipv4, pppoe, protocol, vlan};
 
 use super::seen::{self, Not, Seen};
 use super::ways::Resolved;
@@ -33,23 +33,36 @@ pub(super) fn find(
     ethertype: u16,
     bytes: &[u8],
 ) -> Found {
+    let changed = flows.arrivals_changed();
+    if ethertype == ethernet::IPV4
+        && tag.is_none()
+        && let Some((arrival, protocol, end)) = lately.latest4(device, changed, bytes)
+        && let Some(packet) = bytes.get(ipv4::LEN..end)
+    {
+        return found(protocol, packet, arrival, ipv4::LEN);
+    }
     let tag = tag.map(|t| (t.tci & vlan::VID_MASK, t.protocol));
     let inside = match encap::inside(device, tag, ethertype, bytes) {
         Ok(inside) => inside,
         Err(NotInside::Unusual) => return Found::Hidden,
         Err(NotInside::Other) => return Found::Not(Not::Other),
     };
-    let changed = flows.arrivals_changed();
     let arrival = lately.find(&inside.around, changed, |arrival| flows.arrival(arrival));
     let Some((arrival, packet)) = arrival.zip(bytes.get(inside.at..inside.end)) else {
         return Found::Not(Not::Other);
     };
-    let seen = match inside.protocol {
+    found(inside.protocol, packet, arrival, inside.at)
+}
+
+/// What a packet is that begins `at` bytes behind the link header.
+#[inline]
+fn found(protocol: u16, packet: &[u8], arrival: ArrivalId, at: usize) -> Found {
+    let seen = match protocol {
         ethernet::IPV6 => seen::ipv6(packet, arrival),
         _ => seen::ipv4(packet, arrival),
     };
     match seen {
-        Ok(seen) => Found::Packet(Seen { at: inside.at as u16, ..seen }),
+        Ok(seen) => Found::Packet(Seen { at: at as u16, ..seen }),
         Err(not) => Found::Not(not),
     }
 }

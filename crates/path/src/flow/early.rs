@@ -10,7 +10,7 @@ use penstock_flowtable::{ArrivalId, At, rewrite};
 use penstock_net::Mac;
 use penstock_packet::{Meta, Packet};
 use penstock_program::image::FlowtableIndex;
-use penstock_wire::ethernet;
+use penstock_wire::{ethernet, protocol};
 
 use super::around::{self, Found};
 use super::ingress::{Fate, fate};
@@ -252,7 +252,10 @@ impl<S: Sink> Worker<'_, S> {
                 continue;
             }
             let ethertype = u16::from_be_bytes([link[12], link[13]]);
+            let tunnelled =
+                |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
             let mut seen = match ethertype {
+                ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
                 ethernet::IPV4 => seen::ipv4(network, here.arrival),
                 ethernet::IPV6 => seen::ipv6(network, here.arrival),
                 _ => Err(Not::Other),
