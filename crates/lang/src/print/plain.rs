@@ -23,7 +23,11 @@ impl PlainSet {
     pub(super) fn of(set: &Set, key: &KeyType, data: Option<&(KeyType, bool)>) -> Option<Self> {
         let plain = |ty: &KeyType| {
             let is_plain = |f: &Field| {
-                f.len > 0 && f.len % 8 == 0 && f.len <= 128 && !f.dtype.is_string() && !f.dtype.is_bitmask()
+                f.len > 0
+                    && f.len.is_multiple_of(8)
+                    && f.len <= 128
+                    && !f.dtype.is_string()
+                    && !f.dtype.is_bitmask()
             };
             ty.fields.iter().all(is_plain).then(|| ty.clone())
         };
@@ -166,7 +170,8 @@ mod tests {
 
     #[test]
     fn elements_read_the_same_with_and_without_trees() {
-        let types: &[(&str, fn(&mut fastrand::Rng) -> String)] = &[
+        type Value = fn(&mut fastrand::Rng) -> String;
+        let types: &[(&str, Value)] = &[
             ("ipv4_addr", |r| format!("198.18.{}.{}", r.u8(..), r.u8(..))),
             ("ipv6_addr", |r| {
                 let group = |r: &mut fastrand::Rng| [0, 0, 0, 1, 0x10f, 0xffff][r.usize(..6)];

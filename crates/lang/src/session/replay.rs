@@ -46,7 +46,8 @@ impl Files for Replay<'_> {
     fn exec(&self, command: &str) -> Said {
         let mut said = self.said.borrow_mut();
         if self.again
-            && let Some((_, said)) = said.pop_front_if(|(known, _)| known == command)
+            && said.front().is_some_and(|(known, _)| known == command)
+            && let Some((_, said)) = said.pop_front()
         {
             return said;
         }
