@@ -7,6 +7,7 @@ mod confirm;
 mod down;
 mod files;
 mod log;
+mod memory;
 mod names;
 mod nft;
 mod options;
@@ -17,6 +18,9 @@ mod trace;
 mod up;
 
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: memory::LargePages = memory::LargePages;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();

@@ -9,10 +9,10 @@ use penstock_wire::{icmp, icmpv6, ipv4, ipv6, ipv6_ext, protocol};
 use crate::ip4::Routed;
 use crate::ip6;
 use crate::reason::DropReason;
-use crate::reassembly::{Bounds, Key4, Key6, Part, Took, User, Waiting};
+use crate::reassembly::{Bounds, Fragments, Key, Key4, Key6, Part, Took, User, Waiting};
 use crate::rules::End;
 use crate::sink::Sink;
-use crate::worker::Worker;
+use crate::worker::{State, Worker};
 
 /// What a fragment header says, and where it is.
 struct Fragment6 {
@@ -103,35 +103,13 @@ impl<S: Sink> Worker<'_, S> {
         };
         let spare = &mut self.state.spare;
         let took = self.state.fragments4.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
-        let mut whole = match took {
-            Took::Waits => {
-                self.state.counters.taken += 1;
-                return false;
-            }
-            Took::Complete(whole) => whole,
-            Took::Impossible => {
-                self.state.fragments4.give_up(&key);
-                self.drop(DropReason::Fragment, packet);
-                return false;
-            }
-            Took::Duplicate | Took::Overlap => {
-                self.drop(DropReason::Fragment, packet);
-                return false;
-            }
-            Took::Full => {
-                self.drop(DropReason::ReassemblyFull, packet);
-                return false;
-            }
-        };
-        let made = self.ip4_whole(packet, &mut whole, user);
-        if let Some(first) = whole.take_first() {
-            self.state.spare.push(first);
-        }
-        self.state.fragments4.recycle(whole);
-        if !made {
-            self.drop(DropReason::Fragment, packet);
-        }
-        made
+        self.host_reassembled(
+            took,
+            packet,
+            &key,
+            |state| &mut state.fragments4,
+            |worker, packet, whole| worker.ip4_whole(packet, whole, user),
+        )
     }
 
     /// `ip_frag_reasm()`.
@@ -272,6 +250,19 @@ impl<S: Sink> Worker<'_, S> {
         let bounds = Bounds { time, memory, distance: 0 };
         let spare = &mut self.state.spare;
         let took = self.state.fragments6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
+        self.host_reassembled(took, packet, &key, |state| &mut state.fragments6, Self::ip6_whole)
+    }
+
+    /// What became of a fragment for the host. With the last one of a packet, that is made in its place by `make`; everything
+    /// else ends here or waits. Whether there is a packet that goes on.
+    fn host_reassembled<K: Key>(
+        &mut self,
+        took: Took,
+        packet: &mut Packet,
+        key: &K,
+        fragments: impl Fn(&mut State) -> &mut Fragments<K>,
+        make: impl FnOnce(&mut Self, &mut Packet, &mut Waiting) -> bool,
+    ) -> bool {
         let mut whole = match took {
             Took::Waits => {
                 self.state.counters.taken += 1;
@@ -279,7 +270,7 @@ impl<S: Sink> Worker<'_, S> {
             }
             Took::Complete(whole) => whole,
             Took::Impossible => {
-                self.state.fragments6.give_up(&key);
+                fragments(self.state).give_up(key);
                 self.drop(DropReason::Fragment, packet);
                 return false;
             }
@@ -292,11 +283,11 @@ impl<S: Sink> Worker<'_, S> {
                 return false;
             }
         };
-        let made = self.ip6_whole(packet, &mut whole);
+        let made = make(self, packet, &mut whole);
         if let Some(first) = whole.take_first() {
             self.state.spare.push(first);
         }
-        self.state.fragments6.recycle(whole);
+        fragments(self.state).recycle(whole);
         if !made {
             self.drop(DropReason::Fragment, packet);
         }

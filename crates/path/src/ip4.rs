@@ -97,32 +97,61 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_rcv_finish()`.
     pub(crate) fn ip4_behind_prerouting(&mut self, packet: &mut Packet, known: Option<Destination>) {
-        let to = match known {
-            Some(to) => to,
-            None => match self.ip4_way(packet) {
-                Routed::To(to) => to,
-                Routed::No(why) => {
-                    if self.ip4_options(packet, None).is_none() {
-                        return;
-                    }
-                    return self.ip4_unroutable(packet, why);
-                }
-                Routed::MartianSource => return self.drop(DropReason::MartianSource, packet),
-                Routed::MartianDestination => return self.drop(DropReason::MartianDestination, packet),
-                Routed::NotMember => return self.drop(DropReason::NotMember, packet),
+        match known {
+            Some(to) => self.ip4_take_way(packet, &to, true),
+            None => match self.ip4_known_way(packet) {
+                Some(to) => self.ip4_take_way(packet, &to, false),
+                None => self.ip4_new_way(packet),
             },
-        };
+        }
+    }
+
+    /// With a way that was found, or that the packet had before.
+    fn ip4_take_way(&mut self, packet: &mut Packet, to: &Destination, before: bool) {
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
-        let Some(options) = self.ip4_options(packet, Some(&to)) else { return };
+        let Some(options) = self.ip4_options(packet, Some(to)) else { return };
         if to.local {
-            self.ip4_deliver(packet, &to);
-        } else if known.is_some() {
+            self.ip4_deliver(packet, to);
+        } else if before {
             // What the host sent itself to a group it is no member of.
             self.drop(DropReason::NotMember, packet);
         } else {
-            self.ip4_forward(packet, &to, &options);
+            self.ip4_forward(packet, to, &options);
         }
+    }
+
+    /// The routing decision for a packet that came in, where it was made before for another one.
+    #[inline]
+    fn ip4_known_way(&self, packet: &Packet) -> Option<Destination> {
+        let (saddr, daddr) = addresses(packet)?;
+        let to = self.state.routes.way(packet.meta.iif, daddr)?;
+        self.ip4_usual_source(saddr).then_some(*to)
+    }
+
+    /// Decides, and remembers the way if it is the same for other packets.
+    #[inline(never)]
+    fn ip4_new_way(&mut self, packet: &mut Packet) {
+        let to = match self.ip4_route_input(packet) {
+            Routed::To(to) => to,
+            Routed::No(why) => {
+                if self.ip4_options(packet, None).is_none() {
+                    return;
+                }
+                return self.ip4_unroutable(packet, why);
+            }
+            Routed::MartianSource => return self.drop(DropReason::MartianSource, packet),
+            Routed::MartianDestination => return self.drop(DropReason::MartianDestination, packet),
+            Routed::NotMember => return self.drop(DropReason::NotMember, packet),
+        };
+        if let Some((_, daddr)) = addresses(packet)
+            // On the same device it depends on the source whether the sender is told of a better way.
+            && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
+            && !self.net.custom4() && self.net.depends_on_destination4(daddr)
+        {
+            self.state.routes.remember_way(daddr, &to);
+        }
+        self.ip4_take_way(packet, &to, false);
     }
 
     /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.
@@ -166,32 +195,6 @@ impl<S: Sink> Worker<'_, S> {
                 None
             }
         }
-    }
-
-    /// The routing decision for a packet that came in, which mostly was made before for another one.
-    #[inline]
-    fn ip4_way(&mut self, packet: &Packet) -> Routed {
-        if let Some((saddr, daddr)) = addresses(packet)
-            && let Some(to) = self.state.routes.way(packet.meta.iif, daddr)
-            && self.ip4_usual_source(saddr)
-        {
-            return Routed::To(*to);
-        }
-        self.ip4_new_way(packet)
-    }
-
-    /// Finds the way, and remembers it if it is the same for other packets.
-    #[inline(never)]
-    fn ip4_new_way(&mut self, packet: &Packet) -> Routed {
-        let routed = self.ip4_route_input(packet);
-        if let (Routed::To(to), Some((_, daddr))) = (&routed, addresses(packet))
-            // On the same device it depends on the source whether the sender is told of a better way.
-            && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
-            && !self.net.custom4() && self.net.depends_on_destination4(daddr)
-        {
-            self.state.routes.remember_way(daddr, to);
-        }
-        routed
     }
 
     /// Whether nothing speaks against a source where the way leads to another device: it is no address of this host, and
@@ -372,12 +375,13 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0, true);
             return self.drop(DropReason::Ttl, packet);
         }
-        let mut way = *to;
+        let transformed;
+        let mut to = to;
         if self.state.ipsec.is_some() {
-            let Some(found) = self.xfrm_route(packet, way) else { return };
-            way = found;
+            let Some(found) = self.xfrm_route(packet, *to) else { return };
+            transformed = found;
+            to = &transformed;
         }
-        let to = &way;
         self.state.counters.forwarded += 1;
         let mtu = self.mtu(to);
         if df && self.ip4_too_big(packet, mtu) {
