@@ -51,6 +51,7 @@ pub mod way;
 mod hash;
 mod index;
 mod interned;
+mod memory;
 
 pub use arrival::{Arrival, ArrivalId, Encap, Tunnel};
 pub use flow::{At, Direction, Half, Life, state};

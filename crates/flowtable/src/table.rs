@@ -6,6 +6,7 @@ use crate::hash::Hasher;
 use crate::index::{self, Index};
 use crate::interned::Interned;
 use crate::key::{self, IPV4, Key};
+use crate::memory;
 use crate::rewrite;
 use crate::way::{Way, WayId};
 
@@ -87,6 +88,7 @@ fn reserved<T>(most: u32) -> Vec<T> {
     while v.try_reserve_exact(want).is_err() && want > 1024 {
         want /= 2;
     }
+    memory::in_large_pages(&v);
     v
 }
 

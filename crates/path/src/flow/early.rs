@@ -6,7 +6,7 @@
 //! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it.
 
 use penstock_flowtable::tunnel::Head;
-use penstock_flowtable::{ArrivalId, At, rewrite};
+use penstock_flowtable::{ArrivalId, At, Half, rewrite};
 use penstock_net::Mac;
 use penstock_packet::{Meta, Packet};
 use penstock_program::image::FlowtableIndex;
@@ -44,6 +44,8 @@ pub(crate) struct Scratch {
     kept_apart: usize,
     /// The frame that leaves.
     out: Vec<u8>,
+    /// What is beside it.
+    meta: Meta,
 }
 
 impl Default for Scratch {
@@ -59,6 +61,7 @@ impl Default for Scratch {
             apart: Default::default(),
             kept_apart: 0,
             out: vec![0; ethernet::LEN + 2048],
+            meta: Meta::default(),
         }
     }
 }
@@ -152,6 +155,23 @@ impl Scratch {
     }
 }
 
+/// Copies bytes into as many; the short ones, which are most, in two pieces that may overlap.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    const HALF: usize = 32;
+    match (from.first_chunk::<HALF>(), from.last_chunk::<HALF>()) {
+        (Some(first), Some(last)) if from.len() <= 2 * HALF && to.len() == from.len() => {
+            if let Some(place) = to.first_chunk_mut() {
+                *place = *first;
+            }
+            if let Some(place) = to.last_chunk_mut() {
+                *place = *last;
+            }
+        }
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// Where frames of a device arrive.
 #[derive(Clone, Copy)]
 struct Arrives {
@@ -175,18 +195,18 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.ipsec.is_some() {
             left = self.early_esp(frames, left, packet);
         }
-        for level in 0.. {
-            let table_of = |frame: &Frame<'_>| hooks.early(frame.device).get(level).copied();
-            let mut todo = left.and(|at| frames.get(at).is_some_and(|f| table_of(f).is_some()));
-            if todo == Left::NONE {
-                break;
+        let mut todo = left;
+        while let Some(frame) = todo.first().and_then(|at| frames.get(at)) {
+            let device = frame.device;
+            let same = todo.and(|at| frames.get(at).is_some_and(|f| f.device == device));
+            todo = todo.without(same);
+            let mut rest = same;
+            for index in hooks.early(device) {
+                if rest != Left::NONE {
+                    rest = rest.without(self.early_table(*index, frames, rest, &mut scratch, packet));
+                }
             }
-            while let Some(index) = todo.first().and_then(|at| frames.get(at)).and_then(table_of) {
-                let same = todo.and(|at| frames.get(at).and_then(table_of) == Some(index));
-                let gone = self.early_table(index, frames, same, &mut scratch, packet);
-                left = left.without(gone);
-                todo = todo.without(same);
-            }
+            left = left.without(same.without(rest));
         }
         self.state.flows.scratch = Some(scratch);
         left
@@ -209,11 +229,18 @@ impl<S: Sink> Worker<'_, S> {
         let mut gone = Left::NONE;
         for chain in 0..scratch.chains {
             let first = usize::from(scratch.first[chain]);
-            let Some(table) = self.state.flows.table(index) else { break };
+            let network = self.state.flows.network;
+            let Some((table, epoch)) = self.state.flows.at(index) else { break };
             let found = table.flows.find(scratch.hashes[first], &scratch.seen[first].key);
             let Some(at) = found else { continue };
-            if self.flow_is_current(index, at) {
-                self.send_chain(index, at, frames, first, scratch, packet, &mut gone);
+            let half = *table.flows.half(at);
+            // Nearly always all is known already.
+            let known = table.resolved(half.way, epoch).filter(|_| half.network == network).copied();
+            if let Some(way) = known {
+                self.send_chain(index, at, (half, way), frames, first, scratch, packet, &mut gone);
+            } else if self.flow_is_current(index, at) {
+                let Some(way) = self.way(index, at) else { break };
+                self.send_chain(index, at, (half, way), frames, first, scratch, packet, &mut gone);
             } else if let Some(frame) = frames.get(first) {
                 self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
             }
@@ -304,19 +331,19 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         index: FlowtableIndex,
         at: At,
+        (half, way): (Half, Resolved),
         frames: &[Frame<'_>],
         first: usize,
         scratch: &mut Scratch,
         packet: &mut Packet,
         gone: &mut Left,
     ) {
-        let Some(way) = self.way(index, at) else { return };
         if let Kind::Ipsec(number, straight) = way.kind {
             let way = (&way, number, straight);
             return self.send_chain_ipsec(index, at, way, frames, first, scratch, packet, gone);
         }
         let Some(table) = self.state.flows.table_mut(index) else { return };
-        let mut half = *table.flows.half(at);
+        let timeout = table.timeouts.of(half.protocol());
         let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
         let link = self.net.link(way.device).filter(|_| way.kind == Kind::Wire);
         let head = if way.around { table.head(half.way).copied() } else { None };
@@ -326,25 +353,22 @@ impl<S: Sink> Worker<'_, S> {
             scratch.out[..12].copy_from_slice(&way.link);
             scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
         }
-        let mut meta = Meta {
-            protocol: if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 },
-            oif: way.device,
-            ..Meta::default()
-        };
-        let (mut packets, mut bytes, mut latest) = (0, 0, 0);
+        // All else in it is always as it is at first.
+        scratch.meta.protocol = if half.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
+        scratch.meta.oif = way.device;
+        let (mut packets, mut bytes, mut latest) = (0, 0, half.used);
         let mut member = first as u8;
         let mut ended = None;
         while let Some((frame, seen)) =
             frames.get(usize::from(member)).zip(scratch.seen.get(usize::from(member)))
         {
-            let Some(table) = self.state.flows.table_mut(index) else { break };
-            half.used = half.used.max(latest);
             // All that speaks against it is rare.
             let usual = seen.flags & seen::tcp_flag::ANY == 0
                 && seen.len <= way.mtu
                 && way.kind != Kind::Gone
-                && !table.is_over(half.protocol(), half.used, frame.time);
+                && frame.time <= latest.saturating_add(timeout);
             if !usual {
+                let Some(table) = self.state.flows.table_mut(index) else { break };
                 match fate(table, at, seen, seen.len, &way, frame.time) {
                     Fate::Goes => {}
                     Fate::FallsBack => break,
@@ -367,7 +391,7 @@ impl<S: Sink> Worker<'_, S> {
                     else {
                         break;
                     };
-                    to.copy_from_slice(from);
+                    copy(from, to);
                     if half.is_ipv4() {
                         rewrite::ipv4(&half, to);
                     } else {
@@ -377,8 +401,8 @@ impl<S: Sink> Worker<'_, S> {
                         let id = if head.wants_id() { self.next_ip_id() } else { 0 };
                         head.write(&mut scratch.out[..end], id);
                     }
-                    meta.time = frame.time;
-                    self.sink.transmit(link, &scratch.out[..end], &meta);
+                    scratch.meta.time = frame.time;
+                    self.sink.transmit(link, &scratch.out[..end], &scratch.meta);
                 }
                 None => {
                     let seen = *seen;
@@ -437,5 +461,20 @@ impl<S: Sink> Worker<'_, S> {
             .early(packet.meta.iif)
             .iter()
             .any(|index| self.flowtable(*index, packet) != crate::rules::End::Accept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_every_length_are_copied() {
+        for len in 0..200 {
+            let from: Vec<u8> = (0..len).collect();
+            let mut to = vec![0; from.len()];
+            copy(&from, &mut to);
+            assert_eq!(from, to);
+        }
     }
 }
