@@ -1,8 +1,8 @@
 //! The hash table over both directions of all flows.
 //!
 //! A bucket is a cache line: seven places and the number of flows that went past it because it was full. A place holds 32
-//! bits of the hash and the flow with its direction, so a flow is read only when it is very likely the right one. There are
-//! 256 parts, each of which grows on its own: no insertion moves more than a small share of the whole.
+//! bits of the hash and the flow with its direction, so a flow is read only when it is very likely the right one; the hashes
+//! stand together, so that all are compared at once and nothing depends on which place it is. There are 256 parts, each of which grows on its own: no insertion moves more than a small share of the whole.
 
 use crate::flow::{At, Direction};
 
@@ -14,8 +14,29 @@ const FULL: usize = 6;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 struct Bucket {
-    places: [u64; PLACES],
-    passed: u64,
+    /// Parts of hashes; the last one means nothing.
+    tags: [u32; PLACES + 1],
+    /// What is in the places, 0 for nothing, and the number of flows that went past.
+    values: [u32; PLACES + 1],
+}
+
+impl Bucket {
+    /// A bit for each place with this part of a hash, also where nothing is.
+    #[inline(always)]
+    fn matches(&self, tag: u32) -> u32 {
+        let bits = self.tags.iter().enumerate();
+        bits.fold(0, |all, (n, other)| all | u32::from(*other == tag) << n) & ((1 << PLACES) - 1)
+    }
+
+    #[inline(always)]
+    fn passed(&self) -> u32 {
+        self.values[PLACES]
+    }
+
+    /// Tags and values of what is there.
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.tags.into_iter().zip(self.values).take(PLACES).filter(|(_, value)| *value != 0)
+    }
 }
 
 #[derive(Debug)]
@@ -31,22 +52,18 @@ pub(crate) struct Index {
 }
 
 #[inline(always)]
-const fn value(tag: u32, at: At) -> u64 {
-    ((tag as u64) << 32) | ((((at.flow as u64) << 1) | at.direction as u64) + 1)
+const fn value(at: At) -> u32 {
+    (at.flow << 1 | at.direction as u32) + 1
 }
 
 #[inline(always)]
-const fn unpack(place: u64) -> At {
-    let n = (place as u32).wrapping_sub(1);
+const fn unpack(value: u32) -> At {
+    let n = value.wrapping_sub(1);
     At { flow: n >> 1, direction: if n & 1 == 0 { Direction::Original } else { Direction::Reply } }
 }
 
 const fn tag(hash: u64) -> u32 {
     hash as u32
-}
-
-const fn tag_of(place: u64) -> u32 {
-    (place >> 32) as u32
 }
 
 impl Part {
@@ -64,40 +81,43 @@ impl Part {
         (bucket + 1) & (self.buckets.len() - 1)
     }
 
-    fn insert(&mut self, place: u64) {
+    fn insert(&mut self, tag: u32, value: u32) {
         if self.used >= self.buckets.len() * PLACES * FULL / 8 {
-            let larger = Part::new(self.buckets.len() * 2);
-            let old = std::mem::replace(self, larger);
-            old.buckets.iter().flat_map(|b| b.places).filter(|p| *p != 0).for_each(|p| self.put(p));
+            self.rebuild(self.buckets.len() * 2);
         }
-        self.put(place);
+        self.put(tag, value);
+    }
+
+    fn rebuild(&mut self, buckets: usize) {
+        let old = std::mem::replace(self, Part::new(buckets));
+        old.buckets.iter().flat_map(Bucket::iter).for_each(|(tag, value)| self.put(tag, value));
     }
 
     /// There is a free place.
-    fn put(&mut self, place: u64) {
-        let mut n = self.home(tag_of(place));
+    fn put(&mut self, tag: u32, value: u32) {
+        let mut n = self.home(tag);
         loop {
             let bucket = &mut self.buckets[n];
-            if let Some(free) = bucket.places.iter_mut().find(|p| **p == 0) {
-                *free = place;
+            if let Some(free) = bucket.values[..PLACES].iter().position(|v| *v == 0) {
+                (bucket.tags[free], bucket.values[free]) = (tag, value);
                 break;
             }
-            bucket.passed += 1;
+            bucket.values[PLACES] += 1;
             n = self.next(n);
         }
         self.used += 1;
     }
 
-    fn remove(&mut self, place: u64) -> bool {
-        let home = self.home(tag_of(place));
+    fn remove(&mut self, tag: u32, value: u32) -> bool {
+        let home = self.home(tag);
         let mut n = home;
         loop {
             let bucket = &mut self.buckets[n];
-            if let Some(there) = bucket.places.iter_mut().find(|p| **p == place) {
-                *there = 0;
+            if let Some(there) = bucket.values[..PLACES].iter().position(|v| *v == value) {
+                (bucket.tags[there], bucket.values[there]) = (0, 0);
                 break;
             }
-            n = if bucket.passed == 0 { home } else { self.next(n) };
+            n = if bucket.passed() == 0 { home } else { self.next(n) };
             if n == home {
                 return false;
             }
@@ -105,20 +125,15 @@ impl Part {
         self.used -= 1;
         let mut passed = home;
         while passed != n {
-            self.buckets[passed].passed -= 1;
+            self.buckets[passed].values[PLACES] -= 1;
             passed = self.next(passed);
         }
-        self.shrink();
-        true
-    }
-
-    /// Gives memory back when little is used (`automatic_shrinking`).
-    fn shrink(&mut self) {
+        // Memory goes back when little is used (automatic_shrinking).
         let buckets = self.buckets.len();
         if buckets > 1 && self.used < buckets * PLACES / 8 {
-            let old = std::mem::replace(self, Part::new(buckets / 2));
-            old.buckets.iter().flat_map(|b| b.places).filter(|p| *p != 0).for_each(|p| self.put(p));
+            self.rebuild(buckets / 2);
         }
+        true
     }
 }
 
@@ -153,16 +168,16 @@ impl Index {
         let mut n = home;
         loop {
             let bucket = &part.buckets[n];
-            for &place in &bucket.places {
-                if tag_of(place) == tag && place as u32 != 0 {
-                    let at = unpack(place);
-                    if is(at) {
-                        return Some(at);
-                    }
+            let mut matches = bucket.matches(tag);
+            while matches != 0 {
+                let value = bucket.values[matches.trailing_zeros() as usize % (PLACES + 1)];
+                matches &= matches - 1;
+                if value != 0 && is(unpack(value)) {
+                    return Some(unpack(value));
                 }
             }
             n = part.next(n);
-            if bucket.passed == 0 || n == home {
+            if bucket.passed() == 0 || n == home {
                 return None;
             }
         }
@@ -174,17 +189,19 @@ impl Index {
         let part = self.part(hash);
         let tag = tag(hash);
         let bucket = &part.buckets[part.home(tag)];
-        bucket.places.iter().find(|p| tag_of(**p) == tag && **p as u32 != 0).map(|p| unpack(*p))
+        // Without a match it is the first place: who takes it looks whether it is the right one.
+        let value = bucket.values[bucket.matches(tag).trailing_zeros() as usize % (PLACES + 1)];
+        (value != 0).then(|| unpack(value))
     }
 
     /// Enters a flow.
     pub fn insert(&mut self, hash: u64, at: At) {
-        self.part_mut(hash).insert(value(tag(hash), at));
+        self.part_mut(hash).insert(tag(hash), value(at));
     }
 
     /// Removes a flow; `false` if it was not there.
     pub fn remove(&mut self, hash: u64, at: At) -> bool {
-        self.part_mut(hash).remove(value(tag(hash), at))
+        self.part_mut(hash).remove(tag(hash), value(at))
     }
 
     /// Bytes that it takes.
@@ -245,6 +262,6 @@ mod tests {
         }
         let empty = Index::new().memory();
         assert_eq!(index.memory(), empty, "empty again");
-        assert!(index.parts.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed == 0)));
+        assert!(index.parts.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed() == 0)));
     }
 }

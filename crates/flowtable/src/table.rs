@@ -148,24 +148,27 @@ impl Flowtable {
         self.index.prefetch(hash);
     }
 
-    /// Second step, when the bucket has come: fetches the direction of a flow that it is likely to be.
+    /// Second step, when the bucket has come: fetches the direction of a flow that it is likely to be, and gives it for
+    /// [`Flowtable::is`].
     #[inline(always)]
-    pub fn prefetch_flow(&self, hash: u64) {
-        if let Some(at) = self.index.candidate(hash)
-            && let Some(halves) = self.halves.get(at.flow as usize)
-        {
-            index::prefetch(&halves[at.direction as usize]);
-        }
+    pub fn prefetch_flow(&self, hash: u64) -> Option<At> {
+        let at = self.index.candidate(hash)?;
+        index::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
+        Some(at)
+    }
+
+    /// Whether packets with this key belong to a direction of a flow.
+    #[inline(always)]
+    pub fn is(&self, at: At, key: &Key) -> bool {
+        let Some(halves) = self.halves.get(at.flow as usize) else { return false };
+        let half = &halves[at.direction as usize];
+        half.is(key) && (half.l3 == IPV4 || self.addresses_are(at, key))
     }
 
     /// The direction of a flow to which packets with this key belong. Those that are torn down are not found.
     #[inline(always)]
     pub fn find(&self, hash: u64, key: &Key) -> Option<At> {
-        self.index.find(hash, |at| {
-            let Some(halves) = self.halves.get(at.flow as usize) else { return false };
-            let half = &halves[at.direction as usize];
-            half.is(key) && (half.l3 == IPV4 || self.addresses_are(at, key))
-        })
+        self.index.find(hash, |at| self.is(at, key))
     }
 
     fn addresses_are(&self, at: At, key: &Key) -> bool {

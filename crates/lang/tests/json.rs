@@ -288,6 +288,21 @@ fn whole_rulesets_and_the_rules_of_the_filetests_survive_json() {
     assert!(rules > 100, "only {rules} rules");
 }
 
+#[test]
+fn flowtables_at_early_ingress_survive_json() {
+    let text = "table ip t { flowtable f { hook early_ingress priority -5; devices = { lan, wan }; }; }";
+    let before = load(text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lost(&before), None);
+    assert_eq!(json_of(&before)["nftables"][2]["flowtable"]["hook"], "early_ingress");
+    // It is another flowtable than one at ingress.
+    let mut ruleset = before;
+    assert!(run(&mut ruleset, "add flowtable ip t f { hook ingress priority -5; }").is_err());
+    // Chains are not there.
+    assert!(
+        load("table netdev t { chain c { type filter hook early_ingress device lo priority 0; }; }").is_err()
+    );
+}
+
 /// `json/objects.nft` holds one of each kind; `json/objects.txt` what nft 1.0.6 lists of them, an object in a line,
 /// except for the comments of tables and chains, devices, `flags` of tables, `dynamic` and `auto-merge`, which it
 /// loses.

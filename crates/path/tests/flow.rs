@@ -357,6 +357,51 @@ fn routes_and_neighbours_that_change_end_flows_that_they_lead_elsewhere() {
     }
 }
 
+#[test]
+fn what_falls_back_is_not_overtaken() {
+    let data = |n: u8, len: usize| udp(from_lan(), "198.18.1.7", "198.18.0.7", [1000, 53], &vec![n; len]);
+    let ping = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / Icmp::echo_request(1, 1)).build();
+    let options = (from_lan()
+        / Ipv4::new("198.18.1.7", "198.18.0.7").options(&[1, 1, 1, 0])
+        / Udp::new(1000, 53)
+        / payload(b"options"))
+    .build();
+    for (what, between) in [
+        ("a fragmented datagram", fragments(&data(9, 300), 200, 1)),
+        ("a message", vec![ping]),
+        ("options", vec![options]),
+        ("too much for the MTU", vec![data(9, 1480)]),
+    ] {
+        let mut steps = udp_flow(0, 1000, 12);
+        let burst = [vec![data(1, 20)], between, vec![data(2, 20), data(3, 20)]].concat();
+        steps.extend(burst.into_iter().zip(0..).map(|(frame, n)| lan(1_000 + n, frame)));
+        let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+        let mut path = with_rules(&rules(At::EarlyIngress, ""));
+        let fast = run(&mut path, &steps);
+        assert_eq!(fast.lines[24..], plain.lines[24..], "{what}");
+        assert!(path.flow_counts().packets > 0 && path.flow_counts().chained > 0, "{what}");
+    }
+}
+
+#[test]
+fn a_super_packet_leaves_as_one_if_its_segments_fit() {
+    use penstock_packet::{Gso, GsoKind};
+    for at in [At::Ingress, At::EarlyIngress] {
+        let mut path = with_rules(&rules(at, ""));
+        run(&mut path, &tcp_story(0, 1000, 2, ""));
+        let tcp = Tcp::new(1000, 80).seq(121).ack(911).flags(flag::ACK);
+        let big = (from_lan() / Ipv4::new("198.18.1.7", "198.18.0.7") / tcp / payload([7; 4000])).build();
+        let device = path.network().link_by_name("lan").unwrap().index;
+        let (frame, before) = (Frame { device, bytes: &big, time: START + 1_000_000 }, path.counters().fast);
+        for (size, fast) in [(1000, 1), (1480, 1)] {
+            let mut seen = Seen::default();
+            path.receive_super(frame, Gso { size, kind: GsoKind::Tcp }, &mut seen);
+            assert!(size != 1000 || seen.frames.len() == 1, "{at:?} {:?}", seen.lines);
+            assert_eq!(path.counters().fast - before, fast, "{at:?} {size}");
+        }
+    }
+}
+
 mod random {
     use penstock_path::Engine;
 

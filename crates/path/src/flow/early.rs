@@ -31,6 +31,8 @@ const END: u8 = u8::MAX;
 pub(crate) struct Scratch {
     seen: [Seen; BURST],
     hashes: [u64; BURST],
+    /// The flows that they are likely to be of.
+    likely: [Option<At>; BURST],
     /// The frame that follows in its chain.
     next: [u8; BURST],
     /// Last frame of the chain that a frame begins.
@@ -53,6 +55,7 @@ impl Default for Scratch {
         Scratch {
             seen: [Seen::default(); BURST],
             hashes: [0; BURST],
+            likely: [None; BURST],
             next: [END; BURST],
             last: [0; BURST],
             first: [0; BURST],
@@ -224,14 +227,19 @@ impl<S: Sink> Worker<'_, S> {
         self.find_chains(index, frames, these, scratch);
         let Some(table) = self.state.flows.table(index) else { return Left::NONE };
         for &first in scratch.first.iter().take(scratch.chains) {
-            table.flows.prefetch_flow(scratch.hashes[usize::from(first)]);
+            let first = usize::from(first);
+            scratch.likely[first] = table.flows.prefetch_flow(scratch.hashes[first]);
         }
         let mut gone = Left::NONE;
         for chain in 0..scratch.chains {
             let first = usize::from(scratch.first[chain]);
             let network = self.state.flows.network;
             let Some((table, epoch)) = self.state.flows.at(index) else { break };
-            let found = table.flows.find(scratch.hashes[first], &scratch.seen[first].key);
+            let key = &scratch.seen[first].key;
+            let found = match scratch.likely[first] {
+                Some(at) if table.flows.is(at, key) => Some(at),
+                Some(_) | None => table.flows.find(scratch.hashes[first], key),
+            };
             let Some(at) = found else { continue };
             let half = *table.flows.half(at);
             // Nearly always all is known already.
