@@ -288,7 +288,8 @@ fn a_rule_that_cannot_offload_breaks() {
 #[test]
 fn no_flow_outlives_its_table_or_its_connection() {
     for at in [At::Ingress, At::EarlyIngress] {
-        let change: [(&str, fn(&mut Dataplane, At)); 3] = [
+        type Change = fn(&mut Dataplane, At);
+        let change: [(&str, Change); 3] = [
             ("flush", |path, _| _ = path.conntrack_mut().kill_if(|_| true)),
             ("delete", |path, _| _ = set_rules(path, &rules(At::Nowhere, ""))),
             ("replace", |path, at| {
