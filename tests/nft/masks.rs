@@ -86,7 +86,7 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
         part.contains(&format!("exthdr {h}"))
             || part.contains(&format!("{{\"exthdr\": {{\"name\": \"{h}\"}}}}"))
     };
-    let answers = headers.iter().any(|h| asks(h)) && (part.contains("{ ") || part.contains("\"set\""));
+    let answers = headers.iter().any(asks) && (part.contains("{ ") || part.contains("\"set\""));
     let empty = part.contains(". \"\"") || part.contains(", \"\"]");
     let hashed =
         part.contains("mod 5 seed 0xbeef . ") || part.contains("{\"jhash\"") && part.contains("{\"set\"");
