@@ -104,14 +104,7 @@ pub struct LinkError {
 
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = match self.family {
-            Family::Inet => "inet",
-            Family::Ip => "ip",
-            Family::Arp => "arp",
-            Family::Netdev => "netdev",
-            Family::Bridge => "bridge",
-            Family::Ip6 => "ip6",
-        };
+        let family = self.family.name();
         write!(f, "table {family} {} ", self.table)?;
         match &self.place {
             Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),

@@ -28,6 +28,20 @@ pub enum Family {
     Ip6 = 10,
 }
 
+impl Family {
+    /// As nft writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Family::Inet => "inet",
+            Family::Ip => "ip",
+            Family::Arp => "arp",
+            Family::Netdev => "netdev",
+            Family::Bridge => "bridge",
+            Family::Ip6 => "ip6",
+        }
+    }
+}
+
 /// Bytes that the language keeps beside an object (`NFTA_*_USERDATA`): comments, types of keys, byte order.
 /// Opaque to everything below it.
 pub type UserData = Arc<[u8]>;

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use penstock_io::{CaptureWriter, LinkType};
-use penstock_lang::print::listing::family_name;
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
@@ -242,7 +241,7 @@ impl Sink for Output<'_> {
 pub fn words(drop: &Drop<'_>) -> String {
     let reason = drop.reason.text();
     let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", family_name(place.family), place.table, place.chain);
+    let at = format!("{reason}: {} {} {}", place.family.name(), place.table, place.chain);
     match place.rule {
         Some(handle) => format!("{at} handle {handle}"),
         None => at,

@@ -6,7 +6,6 @@ use penstock_ruleset::model::{Family, Hook};
 
 use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec};
 use crate::ast::expr::{Expr, ExprKind, VerdictExpr};
-use crate::eval::cmd::family_name;
 use crate::eval::{Eval, Result, error};
 
 /// The number of a named priority, where the family and hook know that name (nft's `std_prio_lookup`).
@@ -97,7 +96,7 @@ impl Eval<'_, '_> {
         if !has_hook(self.family, spec.hook) {
             return error(
                 spec.hook_loc,
-                format!("The {} family does not support this hook", family_name(self.family)),
+                format!("The {} family does not support this hook", self.family.name()),
             );
         }
         if priority(&spec.priority, self.family, spec.hook).is_none() {
@@ -122,7 +121,7 @@ impl Eval<'_, '_> {
             if hook != Hook::Ingress {
                 return error(
                     spec.loc,
-                    format!("The {} family does not support this hook", family_name(self.family)),
+                    format!("The {} family does not support this hook", self.family.name()),
                 );
             }
             if priority(spec, Family::Netdev, Hook::Ingress).is_none() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_ruleset::model::{ElementValue, Family};
+use penstock_ruleset::model::ElementValue;
 use penstock_sets::ElementList;
 
 use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
@@ -22,18 +22,6 @@ use crate::source::Loc;
 
 /// Elements that are trees at the same time.
 const ELEMENTS_AT_ONCE: usize = 256;
-
-/// As nft writes it.
-pub(crate) fn family_name(family: Family) -> &'static str {
-    match family {
-        Family::Inet => "inet",
-        Family::Ip => "ip",
-        Family::Arp => "arp",
-        Family::Netdev => "netdev",
-        Family::Bridge => "bridge",
-        Family::Ip6 => "ip6",
-    }
-}
 
 /// Takes commands apart so that each asks for one thing: a table with chains, sets and rules becomes a command for
 /// the table and one for each of what is in it, chains first so that maps and rules can refer to them.
@@ -639,7 +627,7 @@ impl Eval<'_, '_> {
         let Some(info) = self.ctx.cache.table(self.family, &table.text) else {
             return self.table_not_found(table);
         };
-        let family = family_name(self.family);
+        let family = self.family.name();
         match object {
             ObjKind::Chain => {
                 let Some(chain) = &target.chain else { return Ok(()) };
@@ -692,7 +680,7 @@ impl Eval<'_, '_> {
         let near = nearest(&table.text, self.ctx.cache.tables().map(|(_, name, _)| name));
         let family = |near: &Arc<str>| {
             let found = self.ctx.cache.tables().find(|(_, name, _)| *name == near);
-            found.map_or("", |(family, _, _)| family_name(family))
+            found.map_or("", |(family, _, _)| family.name())
         };
         not_found(table.loc, near.map(|n| format!("table ‘{n}’ in family {}", family(&n))))
     }

@@ -440,7 +440,7 @@ impl Eval<'_, '_> {
         match most_similar(name, info.sets.keys().map(|n| &**n)) {
             Some(near) => {
                 let word = info.sets.get(near).map_or("set", |s| s.word());
-                let family = crate::eval::cmd::family_name(self.family);
+                let family = self.family.name();
                 error(
                     loc,
                     format!(

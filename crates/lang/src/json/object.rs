@@ -16,7 +16,7 @@ use crate::ast::cmd::{ObjKind, Target};
 use crate::datatype::Type;
 use crate::delinearize::Delinearizer;
 use crate::print::Listing;
-use crate::print::listing::{Missing, family_name, object_name};
+use crate::print::listing::{Missing, object_name};
 use crate::units;
 use crate::userdata::{self, SetUserData};
 
@@ -176,7 +176,7 @@ impl Tables<'_> {
     /// Members that all objects of a table begin with, in the order of objects and sets.
     fn named(&self, name: &str) -> Map<String, Value> {
         let mut m = Map::new();
-        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("family".into(), json!(self.table.family.name()));
         m.insert("name".into(), json!(name));
         m.insert("table".into(), json!(&*self.table.name));
         m
@@ -185,7 +185,7 @@ impl Tables<'_> {
     /// The table itself, without what is in it.
     pub fn header(&self) -> Value {
         let mut m = Map::new();
-        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("family".into(), json!(self.table.family.name()));
         m.insert("name".into(), json!(&*self.table.name));
         m.insert("handle".into(), json!(self.table.handle));
         if self.table.dormant {
@@ -198,7 +198,7 @@ impl Tables<'_> {
     /// A chain, without its rules.
     pub fn chain(&self, chain: &Chain) -> Value {
         let mut m = Map::new();
-        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("family".into(), json!(self.table.family.name()));
         m.insert("table".into(), json!(&*self.table.name));
         m.insert("name".into(), json!(&*chain.name));
         m.insert("handle".into(), json!(chain.handle));
@@ -213,7 +213,7 @@ impl Tables<'_> {
     pub fn rule(&self, chain: &Chain, rule: &Rule) -> Value {
         let block = self.delinearizer().rule(rule);
         let mut m = Map::new();
-        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("family".into(), json!(self.table.family.name()));
         m.insert("table".into(), json!(&*self.table.name));
         m.insert("chain".into(), json!(&*chain.name));
         m.insert("handle".into(), json!(rule.handle));
@@ -289,7 +289,7 @@ impl Tables<'_> {
     pub fn some_elements(&self, set: &Set, elements: &[Expr]) -> Value {
         let writer = self.writer();
         let mut m = Map::new();
-        m.insert("family".into(), json!(family_name(self.table.family)));
+        m.insert("family".into(), json!(self.table.family.name()));
         m.insert("table".into(), json!(&*self.table.name));
         m.insert("name".into(), json!(&*set.name));
         m.insert("elem".into(), json!({"set": elements.iter().map(|e| writer.expr(e)).collect::<Vec<_>>()}));
@@ -360,7 +360,7 @@ impl Tables<'_> {
             1 => "inet",
             2 | 0x0800 => "ip",
             10 | 0x86dd => "ip6",
-            _ => family_name(self.table.family),
+            _ => self.table.family.name(),
         })
     }
 

@@ -41,7 +41,7 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
                 elements_text(*family, table, set, elements, ctx, &mut out);
             }
             Change::AddRule { family, table, chain, position, rule } => {
-                let _ = write!(out, "{} {table}", family_word(*family));
+                let _ = write!(out, "{} {table}", family.name());
                 let chain = shown(chain);
                 if !chain.is_empty() {
                     let _ = write!(out, " {chain}");
@@ -82,17 +82,6 @@ fn comment_text(comment: &str, out: &mut String) {
         }
     }
     out.push_str("\\x00");
-}
-
-fn family_word(family: Family) -> &'static str {
-    match family {
-        Family::Inet => "inet",
-        Family::Ip => "ip",
-        Family::Arp => "arp",
-        Family::Netdev => "netdev",
-        Family::Bridge => "bridge",
-        Family::Ip6 => "ip6",
-    }
 }
 
 /// Without the numbers that tell anonymous sets apart.

@@ -2,7 +2,6 @@
 
 use penstock_ruleset::model::{BaseChain, Chain, ChainType, Family, Flowtable, Hook, Table};
 
-use super::listing::family_name;
 use super::{Printer, priority};
 use crate::ast::cmd::RuleBlock;
 use crate::userdata;
@@ -51,7 +50,7 @@ impl Printer<'_> {
     }
 
     pub(super) fn table_start(&mut self, table: &Table) {
-        self.write(format_args!("table {} {} {{", family_name(table.family), table.name));
+        self.write(format_args!("table {} {} {{", table.family.name(), table.name));
         self.handle_after(table.handle);
         self.push("\n");
     }

@@ -34,18 +34,6 @@ pub enum Missing {
     Name,
 }
 
-/// A family as it is written.
-pub fn family_name(family: Family) -> &'static str {
-    match family {
-        Family::Inet => "inet",
-        Family::Ip => "ip",
-        Family::Arp => "arp",
-        Family::Netdev => "netdev",
-        Family::Bridge => "bridge",
-        Family::Ip6 => "ip6",
-    }
-}
-
 /// Which sets a command means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetKind {
@@ -207,7 +195,7 @@ impl<'a> Listing<'a> {
     pub fn tables(&self, family: Option<Family>) -> String {
         let mut printer = self.printer();
         for table in self.tables_of(family) {
-            printer.write(format_args!("table {} {}\n", family_name(table.family), table.name));
+            printer.write(format_args!("table {} {}\n", table.family.name(), table.name));
         }
         printer.out
     }
@@ -220,7 +208,7 @@ impl<'a> Listing<'a> {
     }
 
     fn in_block(&self, table: &'a Table, printer: &mut Printer<'a>, body: impl FnOnce(&mut Printer<'a>)) {
-        printer.write(format_args!("table {} {} {{\n", family_name(table.family), table.name));
+        printer.write(format_args!("table {} {} {{\n", table.family.name(), table.name));
         body(printer);
         printer.push("}\n");
     }

@@ -4,7 +4,7 @@ use penstock_program::Expr as VmExpr;
 use penstock_ruleset::model::{Family, Object, ObjectValue};
 
 use super::Printer;
-use super::listing::{family_name, object_name};
+use super::listing::object_name;
 use super::stmt::synproxy_flags;
 use crate::ast::stmt::Limit;
 use crate::cache::object_type;
@@ -122,7 +122,7 @@ impl Printer<'_> {
             1 => "inet",
             2 | 0x0800 => "ip",
             10 | 0x86dd => "ip6",
-            _ => family_name(family),
+            _ => family.name(),
         };
         self.write(format_args!("\t\tl3proto {name}\n"));
     }

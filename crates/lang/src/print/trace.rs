@@ -6,7 +6,6 @@ use penstock_program::expr::PayloadBase;
 use penstock_ruleset::model::Family;
 
 use super::Printer;
-use super::listing::family_name;
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, Payload, RelOp};
 use crate::datatype::{DataType, Format, Type};
 use crate::names::Names;
@@ -53,7 +52,7 @@ pub const NETWORK_SHOWN: usize = 40;
 pub const TRANSPORT_SHOWN: usize = 20;
 
 fn start(place: &Place<'_>) -> String {
-    format!("trace id {:08x} {} {} {} ", place.id, family_name(place.family), place.table, place.chain)
+    format!("trace id {:08x} {} {} {} ", place.id, place.family.name(), place.table, place.chain)
 }
 
 /// A rule that was reached to its end, or that decided. `rule` is its text
@@ -355,7 +354,7 @@ mod tests {
         let packet = TracedPacket { iif: Some(3), oif: None, iif_type, nfproto, link, network, transport };
         let format = Format { numeric_protocol: true, ..Format::default() };
         packet_line(&place, &packet, format, &NoNames)
-            .strip_prefix(&format!("trace id dcabd2cf {} t c packet: iif 3 ", family_name(family)))
+            .strip_prefix(&format!("trace id dcabd2cf {} t c packet: iif 3 ", family.name()))
             .unwrap_or_default()
             .to_owned()
     }

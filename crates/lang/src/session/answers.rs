@@ -13,7 +13,7 @@ use crate::datatype::describe::{describe_expr, describe_type};
 use crate::delinearize::Delinearizer;
 use crate::diag::Diagnostic;
 use crate::json;
-use crate::print::listing::{Listing, Missing, family_name};
+use crate::print::listing::{Listing, Missing};
 use crate::print::{HOOKS, hook_name};
 use crate::source::Loc;
 use crate::userdata::SetUserData;
@@ -262,7 +262,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
                     _ => '+',
                 };
                 let number = priority.unsigned_abs();
-                let family = family_name(table.family);
+                let family = table.family.name();
                 body.push_str(&format!(
                     "\t\t{sign}{number:010} chain {family} {} {} [nf_tables]\n",
                     table.name, chain.name
@@ -271,7 +271,7 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
             body.push_str("\t}\n");
         }
         if !body.is_empty() {
-            out.push_str(&format!("family {} {{\n{body}}}\n", family_name(shown)));
+            out.push_str(&format!("family {} {{\n{body}}}\n", shown.name()));
         }
     }
     out

@@ -13,7 +13,7 @@ use super::{Done, Session};
 use crate::delinearize::Delinearizer;
 use crate::json;
 use crate::print::Printer;
-use crate::print::listing::{Listing, family_name};
+use crate::print::listing::Listing;
 
 /// The generation with chains in braces as chains like any other: nft echoes them and their rules by name.
 fn with_chains_named(generation: &Generation) -> Generation {
@@ -149,7 +149,7 @@ impl Session<'_> {
             Change::AddTable { family, name, mode, .. } => {
                 let table = find(*family, name)?;
                 let handle = self.handle(table.handle);
-                Some(format!("{} table {} {name}{handle}", verb(mode), family_name(*family)))
+                Some(format!("{} table {} {name}{handle}", verb(mode), family.name()))
             }
             Change::AddChain { family, table, mode, chain } => {
                 let table = find(*family, table)?;
@@ -250,7 +250,7 @@ impl Session<'_> {
 }
 
 fn named(table: &Table, name: &str) -> String {
-    format!("{} {} {name}", family_name(table.family), table.name)
+    format!("{} {} {name}", table.family.name(), table.name)
 }
 
 /// What stands between the inner braces of a listing, on one line.

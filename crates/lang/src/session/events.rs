@@ -15,7 +15,7 @@ use crate::delinearize::Delinearizer;
 use crate::json;
 use crate::names::Names;
 use crate::print::Printer;
-use crate::print::listing::{Listing, family_name, object_name};
+use crate::print::listing::{Listing, object_name};
 
 /// What is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ struct Teller<'a> {
 }
 
 fn named(table: &Table, name: &str) -> String {
-    format!("{} {} {name}", family_name(table.family), table.name)
+    format!("{} {} {name}", table.family.name(), table.name)
 }
 
 impl<'a> Teller<'a> {
@@ -225,7 +225,7 @@ impl<'a> Teller<'a> {
             }
         }
         if now.is_none() && self.watch.shows(Object::Tables) {
-            let text = |_: &Self| format!("table {} {}", family_name(table.family), table.name);
+            let text = |_: &Self| format!("table {} {}", table.family.name(), table.name);
             self.say("delete", text, || json.header());
         }
     }
@@ -235,9 +235,8 @@ impl<'a> Teller<'a> {
         let listing = &self.listing(generation);
         let json = json::Tables { listing, table };
         if before.is_none() && self.watch.shows(Object::Tables) {
-            let text = |t: &Self| {
-                format!("table {} {}{}", family_name(table.family), table.name, t.handle(table.handle))
-            };
+            let text =
+                |t: &Self| format!("table {} {}{}", table.family.name(), table.name, t.handle(table.handle));
             self.say("add", text, || json.header());
         }
         let chain_before = |c: &Chain| before.and_then(|t| t.chains.iter().find(|o| o.handle == c.handle));

@@ -5,7 +5,6 @@ use penstock_ruleset::{Blame, Change, Errno, Error};
 
 use crate::diag::{Diagnostic, most_similar};
 use crate::lower::Places;
-use crate::print::listing::family_name;
 
 /// What a change speaks of: kept when the change itself goes into the ruleset.
 pub(super) struct Subject {
@@ -57,14 +56,14 @@ fn suggestion(blame: Blame, subject: &Subject, generation: &Generation) -> Optio
     let (family, table) = subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
     let named = subject.named.as_deref();
     let quoted = |kind: &str, name: &str, table: &Table| {
-        format!("{kind} ‘{name}’ in table {} ‘{}’", family_name(table.family), table.name)
+        format!("{kind} ‘{name}’ in table {} ‘{}’", table.family.name(), table.name)
     };
     let tables = || generation.tables.iter().map(|t| &**t);
     let own = tables().find(|t| t.family == family && &*t.name == table);
     match blame {
         Blame::Table => {
             let near = most_similar(table, tables().filter(|t| t.family == family).map(|t| &*t.name))?;
-            Some(format!("table ‘{near}’ in family {}", family_name(family)))
+            Some(format!("table ‘{near}’ in family {}", family.name()))
         }
         Blame::Chain => {
             let own = own?;

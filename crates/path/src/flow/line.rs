@@ -41,17 +41,6 @@ impl<'a> RefusedFlow<'a> {
     }
 }
 
-const fn family(family: Family) -> &'static str {
-    match family {
-        Family::Inet => "inet",
-        Family::Ip => "ip",
-        Family::Arp => "arp",
-        Family::Netdev => "netdev",
-        Family::Bridge => "bridge",
-        Family::Ip6 => "ip6",
-    }
-}
-
 /// `198.18.1.7:1000 > 198.18.0.7:53`, addresses of IPv6 in brackets.
 fn tuple(f: &mut fmt::Formatter<'_>, t: &Tuple) -> fmt::Result {
     let end = |f: &mut fmt::Formatter<'_>, address: std::net::IpAddr, port: u16| match address {
@@ -72,7 +61,7 @@ fn head(f: &mut fmt::Formatter<'_>, of: (Family, &str, &str), connection: &Conne
         47 => "gre",
         _ => "ip",
     };
-    write!(f, "{} {} {}: {protocol} ", family(of.0), of.1, of.2)?;
+    write!(f, "{} {} {}: {protocol} ", of.0.name(), of.1, of.2)?;
     tuple(f, original)?;
     // It leaves as what replies answer to.
     if original.invert().is_some_and(|plain| plain != Tuple { zone: plain.zone, ..*reply })
