@@ -152,8 +152,22 @@ impl<S: Sink> Worker<'_, S> {
             return End::Accept;
         }
         let longest = longest(packet, &seen);
+        self.forward_found(index, at, &seen, longest, &way, packet)
+    }
+
+    /// A packet whose flow was found: on its way, or back to the normal one. `longest` as for [`fate`].
+    pub(super) fn forward_found(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        seen: &Seen,
+        longest: u32,
+        way: &Resolved,
+        packet: &mut Packet,
+    ) -> End {
+        let now = packet.meta.time;
         let Some(table) = self.state.flows.table_mut(index) else { return End::Accept };
-        match fate(table, at, &seen, longest, &way, now) {
+        match fate(table, at, seen, longest, way, now) {
             Fate::Goes => {}
             Fate::FallsBack => {
                 table.counts.fell_back += 1;
@@ -166,7 +180,7 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         self.state.count_flow(index, at, now, 1, u64::from(seen.len));
-        self.send_flow(index, at, &seen, &way, packet);
+        self.send_flow(index, at, seen, way, packet);
         End::Taken
     }
 

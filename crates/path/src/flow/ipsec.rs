@@ -264,23 +264,7 @@ impl<S: Sink> Worker<'_, S> {
     /// normal way.
     pub(super) fn flowtable_ipsec(&mut self, index: FlowtableIndex, packet: &mut Packet) -> End {
         let Some((at, way, seen)) = self.flow_of_inner(index, packet) else { return End::Accept };
-        let now = packet.meta.time;
-        let Some(table) = self.state.flows.table_mut(index) else { return End::Accept };
-        match fate(table, at, &seen, seen.len, &way, now) {
-            Fate::Goes => {}
-            Fate::FallsBack => {
-                table.counts.fell_back += 1;
-                return End::Accept;
-            }
-            Fate::Ends(cause) => {
-                table.counts.fell_back += 1;
-                self.state.end_flow(index, at.flow, cause, now);
-                return End::Accept;
-            }
-        }
-        self.state.count_flow(index, at, now, 1, u64::from(seen.len));
-        self.send_flow(index, at, &seen, &way, packet);
-        End::Taken
+        self.forward_found(index, at, &seen, seen.len, &way, packet)
     }
 
     /// The flow of a packet that came out of IPsec, if policy lets it pass.
