@@ -3,11 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
-use penstock_lang::source::NoFiles;
 
-use crate::nft::NO_DATAPLANE;
+use crate::dataplane::ask;
 use crate::options::{Opt, flag};
 
 /// All options.
@@ -27,21 +25,5 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         eprint!("penstock confirm: it takes no arguments\n\n{USAGE}");
         return ExitCode::from(2);
     }
-    match Client::connect() {
-        Ok(Some(mut client)) => match client.ask(&Message::Confirm, &NoFiles) {
-            Ok(status) => ExitCode::from(status),
-            Err(e) => {
-                eprintln!("Error: the dataplane does not answer: {e}");
-                ExitCode::FAILURE
-            }
-        },
-        Ok(None) => {
-            eprintln!("Error: no dataplane is running in this network namespace");
-            ExitCode::from(NO_DATAPLANE)
-        }
-        Err(e) => {
-            eprintln!("Error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    ask(&Message::Confirm)
 }

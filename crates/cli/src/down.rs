@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use penstock_daemon::control::client::Client;
 
-use crate::nft::NO_DATAPLANE;
+use crate::dataplane::{NO_DATAPLANE, NONE};
 use crate::options::{Opt, flag};
 
 /// All options.
@@ -30,7 +30,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(None) => match penstock_daemon::recover() {
             Ok(true) => Ok(ExitCode::SUCCESS),
             Ok(false) => {
-                eprintln!("Error: no dataplane is running in this network namespace");
+                eprintln!("{NONE}");
                 Ok(ExitCode::from(NO_DATAPLANE))
             }
             Err(e) => Err(e),

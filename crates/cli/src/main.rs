@@ -4,6 +4,7 @@ mod bench;
 mod commands;
 mod completion;
 mod confirm;
+mod dataplane;
 mod down;
 mod files;
 mod log;

@@ -18,12 +18,10 @@ use penstock_lang::session::{Outcome, Session, state};
 use penstock_lang::source::Origin;
 use penstock_ruleset::{Ruleset, saved};
 
+use crate::dataplane::NO_DATAPLANE;
 use crate::files::{SystemFiles, text_of, words};
 use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
-
-/// No dataplane to talk to (`man nft`: no netlink socket).
-pub const NO_DATAPLANE: u8 = 3;
 
 /// Runs with the arguments behind the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {

@@ -5,13 +5,11 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::{Status, Traffic};
-use penstock_lang::source::NoFiles;
 use serde_json::json;
 
-use crate::nft::NO_DATAPLANE;
+use crate::dataplane::ask;
 use crate::options::{Opt, flag};
 
 /// All options.
@@ -53,23 +51,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match Client::connect() {
-        Ok(Some(mut client)) => match client.ask(&message, &NoFiles) {
-            Ok(status) => ExitCode::from(status),
-            Err(e) => {
-                eprintln!("Error: the dataplane does not answer: {e}");
-                ExitCode::FAILURE
-            }
-        },
-        Ok(None) => {
-            eprintln!("Error: no dataplane is running in this network namespace");
-            ExitCode::from(NO_DATAPLANE)
-        }
-        Err(e) => {
-            eprintln!("Error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    ask(&message)
 }
 
 /// The state in words, or as JSON.
