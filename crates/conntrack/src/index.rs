@@ -7,6 +7,8 @@
 //! The table is as large as the most connections need from the beginning, but memory is only taken where something
 //! was stored, so it never has to be rebuilt while packets wait.
 
+use penstock_packet::prefetch;
+
 use crate::Direction;
 
 const PLACES: usize = 7;
@@ -154,20 +156,6 @@ impl Index {
         let bucket = self.bucket(n);
         std::array::from_fn(|i| (bucket[i] != 0).then(|| unpack(bucket[i])))
     }
-}
-
-/// Asks the processor to fetch the cache line of `what`; costs nothing where there is no such instruction.
-#[inline(always)]
-pub(crate) fn prefetch<T>(what: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program can see and never faults; the pointer comes from a reference.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-            std::ptr::from_ref(what).cast(),
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = what;
 }
 
 #[cfg(test)]

@@ -129,8 +129,8 @@ impl Store {
     #[inline(always)]
     pub fn prefetch(&self, n: u32) {
         if let Some(e) = self.entries.get(n as usize) {
-            crate::index::prefetch(e);
-            crate::index::prefetch(&e.proto);
+            penstock_packet::prefetch(e);
+            penstock_packet::prefetch(&e.proto);
         }
     }
 

@@ -4,6 +4,8 @@
 //! bits of the hash and the flow with its direction, so a flow is read only when it is very likely the right one; the hashes
 //! stand together, so that all are compared at once and nothing depends on which place it is. There are 256 parts, each of which grows on its own: no insertion moves more than a small share of the whole.
 
+use penstock_packet::prefetch;
+
 use crate::flow::{At, Direction};
 
 const PLACES: usize = 7;
@@ -209,20 +211,6 @@ impl Index {
         let buckets: usize = self.parts.iter().map(|p| p.buckets.len()).sum();
         buckets * size_of::<Bucket>() + PARTS * size_of::<Part>()
     }
-}
-
-/// Asks the processor to fetch the cache line of `what`; costs nothing where there is no such instruction.
-#[inline(always)]
-pub(crate) fn prefetch<T>(what: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program can see and never faults; the pointer comes from a reference.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-            std::ptr::from_ref(what).cast(),
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = what;
 }
 
 #[cfg(test)]

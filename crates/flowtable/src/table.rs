@@ -3,7 +3,7 @@
 use crate::arrival::{Arrival, ArrivalId};
 use crate::flow::{Addresses, At, Direction, Half, Life, state};
 use crate::hash::Hasher;
-use crate::index::{self, Index};
+use crate::index::Index;
 use crate::interned::Interned;
 use crate::key::{self, IPV4, Key};
 use crate::memory;
@@ -153,7 +153,7 @@ impl Flowtable {
     #[inline(always)]
     pub fn prefetch_flow(&self, hash: u64) -> Option<At> {
         let at = self.index.candidate(hash)?;
-        index::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
+        penstock_packet::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
         Some(at)
     }
 

@@ -26,19 +26,6 @@ pub struct Packet {
     pub meta: Meta,
 }
 
-/// Asks for the beginning of a frame, which will be needed soon.
-#[inline(always)]
-pub fn fetch(frame: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and may be given any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(frame.as_ptr().cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = frame;
-}
-
 /// Copies all of a frame. Small ones, which are the most, go in a few moves of a fixed size that may overlap.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {

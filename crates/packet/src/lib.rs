@@ -17,10 +17,12 @@ mod dissect;
 pub mod gso;
 pub mod layout;
 mod meta;
+mod prefetch;
 
-pub use buffer::{HEADROOM, Packet, fetch};
+pub use buffer::{HEADROOM, Packet};
 pub use dissect::{
     TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
 };
 pub use gso::{Gso, GsoKind};
 pub use meta::{Ct, CtInfo, Meta, PacketType, Transport, VlanTag};
+pub use prefetch::prefetch;

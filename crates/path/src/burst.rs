@@ -10,7 +10,7 @@
 //! the packet and counters, and what is taken by early ingress.
 
 use penstock_jit::PackedDecision;
-use penstock_packet::{Packet, fetch};
+use penstock_packet::{Packet, prefetch};
 use penstock_program::{Context, Hook};
 use penstock_wire::ethernet::Mac;
 
@@ -145,7 +145,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 None => {
                     left.next();
                     if let Some(later) = frames.get(first + FETCHED) {
-                        fetch(later.bytes);
+                        later.bytes.first().map(prefetch);
                     }
                     if let Some(ahead) = &mut ahead {
                         ahead.fetch(frames, first, self.state);
@@ -194,7 +194,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         while let (Some(number), Some(packet)) = (rest.next(), several.get_mut(taken)) {
             let frame = &frames[number];
             if let Some(later) = frames.get(number + FETCHED) {
-                fetch(later.bytes);
+                later.bytes.first().map(prefetch);
             }
             if frame.device != together.device || !packet.receive_dissected(frame.bytes, together.address) {
                 break;
