@@ -258,14 +258,6 @@ impl Eval<'_, '_> {
                 format!("incompatible icmp match: rule has {}, need {}", canonical(known), types[0]),
             );
         }
-        if let Some(seen) = &self.icmp_types_seen {
-            if seen.iter().all(|t| types.contains(t)) {
-                return Ok(());
-            }
-            if let Some(has) = seen.first() {
-                return error(loc, format!("incompatible icmp match: rule has {has}, need {}", types[0]));
-            }
-        }
         let Some(kind) = proto.templates.first() else { return Ok(()) };
         let left = field_expr(proto, kind, loc);
         let value = |t: u8| field_value(u32::from(t), kind, loc);
@@ -298,7 +290,7 @@ impl Eval<'_, '_> {
             }
         };
         self.insert(matching(left, right))?;
-        self.icmp_types_seen = Some(types.to_vec());
+        self.icmp_type = types.last().copied();
         Ok(())
     }
 
@@ -331,20 +323,12 @@ impl Eval<'_, '_> {
         }
         match &right.kind {
             ExprKind::Set { elements, .. } => {
-                let mut types = Vec::new();
                 for element in elements {
                     if let ExprKind::SetElem(elem) = &element.kind
                         && let Some(value) = elem.key.value()
                     {
-                        if is_icmp_type(left) {
-                            types.push(value as u8);
-                        } else {
-                            self.note_value(left, value as u32, loc);
-                        }
+                        self.note_value(left, value as u32, loc);
                     }
-                }
-                if !types.is_empty() {
-                    self.icmp_types_seen = Some(types);
                 }
             }
             ExprKind::Value(value) => self.note_value(left, *value as u32, loc),

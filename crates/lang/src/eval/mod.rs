@@ -183,9 +183,8 @@ pub(crate) struct Eval<'c, 'a> {
     pub at_head: Vec<Stmt>,
     /// The set whose elements are being evaluated.
     pub set: Option<Arc<SetInfo>>,
-    /// The ICMP message type that a match before asked for, or the set of them.
+    /// The ICMP message type that a match before asked for; of a set of them the last, as nft has it.
     pub icmp_type: Option<u8>,
-    pub icmp_types_seen: Option<Vec<u8>>,
     /// The range at hand is all that a match compares with.
     pub(crate) alone: bool,
     /// The tunnel that was looked into.
@@ -207,7 +206,6 @@ impl<'c, 'a> Eval<'c, 'a> {
             at_head: Vec::new(),
             set: None,
             icmp_type: None,
-            icmp_types_seen: None,
             alone: false,
             beyond: None,
             inside: false,

@@ -27,7 +27,6 @@ impl Eval<'_, '_> {
     pub(crate) fn rule(&mut self, rule: &mut RuleBlock) -> Result {
         self.protocols = Protocols::new(self.family);
         self.icmp_type = None;
-        self.icmp_types_seen = None;
         let stmts = std::mem::take(&mut rule.stmts);
         let mut out = Vec::with_capacity(stmts.len() + 2);
         let last = stmts.len();

@@ -18,14 +18,13 @@ pub(crate) struct Beyond {
     family: Family,
     protocols: Protocols,
     icmp_type: Option<u8>,
-    icmp_types_seen: Option<Vec<u8>>,
 }
 
 impl Beyond {
     fn inside(tunnel: &'static Proto) -> Self {
         let family = tunnel::family_inside(tunnel);
         let protocols = Protocols::new(family);
-        Beyond { tunnel, family, protocols, icmp_type: None, icmp_types_seen: None }
+        Beyond { tunnel, family, protocols, icmp_type: None }
     }
 }
 
@@ -36,7 +35,6 @@ impl Eval<'_, '_> {
             std::mem::swap(&mut self.family, &mut beyond.family);
             std::mem::swap(&mut self.protocols, &mut beyond.protocols);
             std::mem::swap(&mut self.icmp_type, &mut beyond.icmp_type);
-            std::mem::swap(&mut self.icmp_types_seen, &mut beyond.icmp_types_seen);
             self.inside = !self.inside;
         }
     }
