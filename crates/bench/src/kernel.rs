@@ -15,9 +15,9 @@ mod lab;
 
 use std::rc::Rc;
 
+use penstock_bpf::{Mode, Next, Place, Program, xdp};
 use penstock_ebpf::flow::{FlowHalf, Flows};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
-use penstock_ebpf::{Mode, Next, Place, Program, xdp};
 use penstock_flowtable::{Arrival, Key, Way};
 use penstock_ruleset::link::Linked;
 use penstock_wire::ethernet::Mac;
@@ -178,7 +178,7 @@ fn answered(lab: Lab) -> Result<Lab> {
 }
 
 fn bare_drop() -> Result<Program> {
-    let mut asm = penstock_ebpf::asm::Asm::new();
+    let mut asm = penstock_bpf::asm::Asm::new();
     asm.exit_with(xdp::DROP);
     generator::load("bench_drop", asm)
 }

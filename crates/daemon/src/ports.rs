@@ -3,9 +3,9 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+use penstock_bpf::Mode;
 use penstock_io::device::{
-    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpMode, XdpWish, promiscuous,
-    xdp,
+    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, promiscuous, xdp,
 };
 
 use crate::takeover::Taken;
@@ -47,7 +47,7 @@ impl fmt::Display for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Carrier::Packet => f.write_str("packet socket"),
-            Carrier::Xdp(XdpKind { mode: XdpMode::Generic, .. }) => f.write_str("AF_XDP, generic"),
+            Carrier::Xdp(XdpKind { mode: Mode::Generic, .. }) => f.write_str("AF_XDP, generic"),
             Carrier::Xdp(XdpKind { zero_copy: true, .. }) => f.write_str("AF_XDP, zero copy"),
             Carrier::Xdp(XdpKind { zero_copy: false, .. }) => f.write_str("AF_XDP, copies"),
         }
@@ -114,7 +114,7 @@ impl Port {
             Some(Err(_)) | None => None,
         };
         let (rx, tx, carrier) = match by_xdp {
-            Some(XdpDevice { rx, tx, kind }) => {
+            Some(XdpDevice { rx, tx, kind, .. }) => {
                 (rx.into_iter().map(Rx::Xdp).collect(), Tx::Xdp(tx), Carrier::Xdp(kind))
             }
             None => {

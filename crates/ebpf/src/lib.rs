@@ -7,12 +7,10 @@
 //!
 //! | module | it is |
 //! | --- | --- |
-//! | [`asm`] | instructions, labels |
-//! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
-//! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | [`flow`] | established flows: maps, program |
 //! | [`rules`] | stateless chains at ingress, from their linked programs |
-//! | `next` | what follows a program |
+//!
+//! Instructions, maps and loading are those of `penstock_bpf`.
 //!
 //! It knows no text of rulesets and no sockets. What rules mean is said by the interpreter (`penstock_program::interp`); tests
 //! run random programs there and in the kernel (`BPF_PROG_TEST_RUN`) and compare verdicts and counters.
@@ -21,8 +19,8 @@
 //! packets. Programs need Linux 5.18, at tcx and where they are very long 6.6.
 //!
 //! ```no_run
+//! use penstock_bpf::{Mode, Next, Place};
 //! use penstock_ebpf::rules::{Device, Entry, Job, compile};
-//! use penstock_ebpf::{Mode, Next, Place};
 //! use penstock_program::image::ChainIndex;
 //! # fn device() -> Device { unimplemented!() }
 //! # let image = penstock_program::Image::default();
@@ -43,15 +41,5 @@
 //! ```
 #![warn(clippy::indexing_slicing)]
 
-pub mod asm;
-mod btf;
 pub mod flow;
-mod map;
-mod next;
-mod program;
 pub mod rules;
-mod sys;
-
-pub use map::{Map, MapKind, MapSpec, possible_cpus};
-pub use next::Next;
-pub use program::{Link, LoadError, Mode, Place, Program, Ran, tcx, xdp};

@@ -5,8 +5,8 @@ mod rights;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use penstock_bpf::{Next, Place, Program, tcx, xdp};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports};
-use penstock_ebpf::{Next, Place, Program, tcx, xdp};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
 use penstock_flowtable::tunnel::Outer;

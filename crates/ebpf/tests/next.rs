@@ -4,9 +4,9 @@ mod rights;
 
 use std::sync::Arc;
 
-use penstock_ebpf::asm::Asm;
+use penstock_bpf::asm::Asm;
+use penstock_bpf::{Map, MapKind, MapSpec, Next, Place, Program, xdp};
 use penstock_ebpf::flow::Flows;
-use penstock_ebpf::{Map, MapKind, MapSpec, Next, Place, Program, xdp};
 use penstock_wire::build::*;
 
 fn map(kind: MapKind) -> Arc<Map> {

@@ -4,8 +4,8 @@ mod rights;
 
 use std::sync::Arc;
 
+use penstock_bpf::{Next, Place, Program, xdp};
 use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, compile};
-use penstock_ebpf::{Next, Place, Program, xdp};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};

@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use penstock_bpf::{Link, Mode, Next, Place, Program};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows};
-use penstock_ebpf::{Link, Mode, Next, Place, Program};
 use penstock_flowtable::{Arrival, Key, Way};
 
 const A: [u8; 4] = [198, 18, 0, 7];

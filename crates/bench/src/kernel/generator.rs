@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use penstock_ebpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
-use penstock_ebpf::{Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
+use penstock_bpf::{Map, MapKind, MapSpec, Mode, Place, Program, xdp};
 use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
 use penstock_wire::ethernet::Mac;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use penstock_ebpf::{Link, Mode, Program, xdp};
+use penstock_bpf::{Link, Mode, Program, xdp};
 
 use super::Result;
 
@@ -52,7 +52,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Looks whether all is there, removes what a run that was killed left behind, and stays on one processor.
     pub(super) fn new() -> Result<Self> {
-        let mut asm = penstock_ebpf::asm::Asm::new();
+        let mut asm = penstock_bpf::asm::Asm::new();
         asm.exit_with(xdp::PASS);
         super::generator::load("bench_probe", asm)
             .map_err(|e| format!("BPF programs cannot be loaded: {e} (run it as root)"))?;

@@ -5,9 +5,9 @@ use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol};
 
 use super::Flows;
 use super::layout::*;
-use crate::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
-use crate::next::Next;
-use crate::program::{Place, tcx, xdp};
+use penstock_bpf::Next;
+use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
+use penstock_bpf::{Place, tcx, xdp};
 
 /// Where a context says where the frame begins and ends, and on which device it came: `struct xdp_md`, `struct __sk_buff`.
 struct Fields {

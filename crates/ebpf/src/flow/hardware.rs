@@ -8,7 +8,7 @@ use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, Har
 use penstock_flowtable::{Arrival, Transmit, Way};
 
 use super::{AddError, FlowHalf, FlowStatistics, Flows};
-use crate::program::Place;
+use penstock_bpf::Place;
 
 /// What a device of the network is to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +113,8 @@ fn counts(halves: [Option<FlowStatistics>; 2]) -> HardwareCounts {
 
 /// When the clock of BPF programs was zero, in nanoseconds since the epoch.
 fn monotonic_epoch() -> u64 {
-    let [now, since] = [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].map(crate::sys::clock);
-    now.saturating_sub(since)
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_nanos() as u64).saturating_sub(penstock_bpf::monotonic())
 }
 
 impl FlowOffload for Hardware {

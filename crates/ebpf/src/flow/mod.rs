@@ -16,12 +16,12 @@ mod layout;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::asm::{AsmError, Code};
-use crate::map::{Map, MapKind, MapSpec};
-use crate::next::Next;
-use crate::program::Place;
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
+use penstock_bpf::Next;
+use penstock_bpf::Place;
+use penstock_bpf::asm::{AsmError, Code};
+use penstock_bpf::{Map, MapKind, MapSpec};
 
 /// Why a flow was not added.
 #[derive(Debug)]

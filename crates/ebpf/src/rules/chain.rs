@@ -10,8 +10,8 @@ use super::frame::*;
 use super::plan::ops;
 use super::words::Words;
 use super::{Compiler, Entry, NotOffloadable};
-use crate::asm::{Cond, Label, Reg::*, Width};
-use crate::program::{Place, tcx, xdp};
+use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
+use penstock_bpf::{Place, tcx, xdp};
 
 /// A chain with where it goes at its end: each call has a copy of its own.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_program::State;
 
 use super::StateRef;
-use crate::map::{Map, MapKind, MapSpec};
+use penstock_bpf::{Map, MapKind, MapSpec};
 
 /// Bytes of packets and bytes.
 pub(super) const CELL: usize = 16;

@@ -4,7 +4,7 @@
 
 use penstock_program::expr::PayloadBase;
 
-use crate::asm::Reg;
+use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;
 /// Length as `meta length` and counters see it. While headers are looked for, that of the frame.

@@ -10,8 +10,8 @@ use super::counters::CELL;
 use super::frame::*;
 use super::words::Word;
 use super::{Compiler, StateRef};
-use crate::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
-use crate::program::Place;
+use penstock_bpf::Place;
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
 pub(super) fn home(slot: u8) -> i16 {

@@ -24,10 +24,10 @@ use penstock_program::env::Interface;
 use penstock_program::image::{ChainIndex, Image, RuleIndex};
 use penstock_wire::ethernet::Mac;
 
-use crate::asm::{Asm, AsmError, Code, Label};
-use crate::next::Next;
-use crate::program::{LoadError, Place, Program};
 pub use counters::Counters;
+use penstock_bpf::Next;
+use penstock_bpf::asm::{Asm, AsmError, Code, Label};
+use penstock_bpf::{LoadError, Place, Program};
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slots};
 use super::{Entry, Job, NotOffloadable, StateRef};
-use crate::program::Place;
+use penstock_bpf::Place;
 
 /// Where a tag stands in a link header.
 const TAG_AT: u16 = 12;

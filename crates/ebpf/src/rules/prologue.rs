@@ -4,8 +4,8 @@ use penstock_wire::{ethernet, protocol, vlan};
 
 use super::Compiler;
 use super::frame::*;
-use crate::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
-use crate::program::Place;
+use penstock_bpf::Place;
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// `struct xdp_md`.
 const DATA: i16 = 0;
@@ -151,7 +151,7 @@ impl Compiler<'_> {
     }
 
     /// Fields of a header, whose offset `at` puts into [`COUNTERS`].
-    fn headers(&mut self, base: Base, at: impl FnOnce(&mut crate::asm::Asm)) {
+    fn headers(&mut self, base: Base, at: impl FnOnce(&mut penstock_bpf::asm::Asm)) {
         let fields = self.plan.slots.of(base);
         if fields.is_empty() {
             return;

@@ -15,8 +15,8 @@ use super::chain::Rule;
 use super::frame::*;
 use super::lower::{first_bytes, home, number};
 use super::words::Word;
-use crate::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
-use crate::map::{Map, MapKind, MapSpec};
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
+use penstock_bpf::{Map, MapKind, MapSpec};
 
 const FEW: usize = 4;
 const FEW_INTERVALS: usize = 8;

@@ -12,8 +12,8 @@ use super::frame::COUNTERS;
 use super::lower::{home, refused};
 use super::search::{Member, Members, one_value};
 use super::{Compiler, StateRef};
-use crate::asm::{Alu, Cond, Label, Reg::*, Width};
-use crate::map::Map;
+use penstock_bpf::Map;
+use penstock_bpf::asm::{Alu, Cond, Label, Reg::*, Width};
 
 /// What finding an element means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,8 +6,8 @@ use penstock_wire::protocol::{AH, DEST_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP
 
 use super::Compiler;
 use super::frame::*;
-use crate::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
-use crate::program::Place;
+use penstock_bpf::Place;
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// Within [`WALK`]: the context; offset of the header at hand from the frame's start; its protocol; the fragment offset;
 /// how it ended. Where they stand, four behind a multiple of eight, the verifier takes words for unknown, and so finds

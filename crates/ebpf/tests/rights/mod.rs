@@ -1,7 +1,7 @@
 //! Whether the kernel lets tests load programs.
 
-use penstock_ebpf::asm::Asm;
-use penstock_ebpf::{Place, Program, xdp};
+use penstock_bpf::asm::Asm;
+use penstock_bpf::{Place, Program, xdp};
 
 /// Whether programs can be loaded here; says so if not.
 pub fn may_load() -> bool {

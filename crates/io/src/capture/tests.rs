@@ -259,8 +259,7 @@ fn what_is_written_is_read_back_however_the_source_delivers_it() {
 /// first damaged byte.
 #[test]
 fn damaged_captures_are_read_up_to_the_damage() {
-    let seed: u64 =
-        std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let seed: u64 = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     println!("PENSTOCK_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..3000 {

@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use penstock_packet::Gso;
 
-pub use bpf::{Shut, XdpMode};
+pub use bpf::{Redirect, Shut};
 pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};
 pub use sys::{interface_index, wait};

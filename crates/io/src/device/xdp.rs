@@ -9,10 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use penstock_bpf::Mode;
 use penstock_packet::Gso;
 use penstock_packet::gso::{Headers, segments};
 
-use super::bpf::{Redirect, XdpMode};
+use super::bpf::Redirect;
 use super::sys::{self, Mapping, check};
 use super::{BURST, Received};
 
@@ -193,7 +194,7 @@ impl Socket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpKind {
     /// Where the program runs.
-    pub mode: XdpMode,
+    pub mode: Mode,
     /// Frames are not copied.
     pub zero_copy: bool,
 }
@@ -221,22 +222,24 @@ pub struct XdpDevice {
     pub tx: XdpTx,
     /// How.
     pub kind: XdpKind,
+    /// What gives frames to the sockets.
+    pub redirect: Arc<Redirect>,
 }
 
 impl XdpDevice {
     /// Opens a device with so many queues, or fewer, if not all are in use.
     pub fn open(index: u32, queues: u32, wish: XdpWish) -> io::Result<Self> {
-        let native = || XdpKind { mode: XdpMode::Native, zero_copy: false };
+        let native = || XdpKind { mode: Mode::Native, zero_copy: false };
         let kinds = [
             XdpKind { zero_copy: true, ..native() },
             native(),
-            XdpKind { mode: XdpMode::Generic, zero_copy: false },
+            XdpKind { mode: Mode::Generic, zero_copy: false },
         ];
         let wanted = kinds.into_iter().filter(|kind| match wish {
             XdpWish::Any => true,
             XdpWish::ZeroCopy => kind.zero_copy,
             XdpWish::Copy => !kind.zero_copy,
-            XdpWish::Generic => kind.mode == XdpMode::Generic,
+            XdpWish::Generic => kind.mode == Mode::Generic,
         });
         let mut result = Err(io::ErrorKind::Unsupported.into());
         for kind in wanted {
@@ -261,7 +264,7 @@ impl XdpDevice {
             tx.get_or_insert(sending);
         }
         match tx {
-            Some(tx) => Ok(XdpDevice { rx, tx, kind }),
+            Some(tx) => Ok(XdpDevice { rx, tx, kind, redirect }),
             None => Err(io::ErrorKind::Unsupported.into()),
         }
     }

@@ -308,10 +308,10 @@ pub(crate) fn info(object: BorrowedFd<'_>, out: &mut [u8]) -> io::Result<()> {
     Attr::new().fd(0, object).u32(4, out.len() as u32).slice_mut(8, out).call(Command::ObjInfo).map(drop)
 }
 
-/// Nanoseconds of a clock of the system.
-pub(crate) fn clock(clock: libc::clockid_t) -> u64 {
+/// The clock of BPF programs, nanoseconds (`CLOCK_MONOTONIC`).
+pub fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills in the timespec; it changes nothing for clocks that do not exist.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+    // SAFETY: the call fills in the timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }

@@ -29,8 +29,8 @@ pub enum Next {
 const RX_QUEUE_INDEX: i16 = 16;
 
 impl Next {
-    /// Ends the program. R6 is its context.
-    pub(crate) fn emit(&self, asm: &mut Asm, place: Place) {
+    /// Ends a program with it. R6 is its context.
+    pub fn emit(&self, asm: &mut Asm, place: Place) {
         match (self, place) {
             (Next::Pass, Place::Xdp) => asm.exit_with(xdp::PASS),
             (Next::Pass | Next::Sockets(_), Place::Tcx) => asm.exit_with(tcx::NEXT),

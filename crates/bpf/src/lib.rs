@@ -1,0 +1,35 @@
+//! BPF programs for the kernel, made without a compiler and loaded without a library.
+//!
+//! | module | it is |
+//! | --- | --- |
+//! | [`asm`] | instructions, labels |
+//! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
+//! | `sys` | bpf(2) itself, and all `unsafe` |
+//! | `next` | what follows a program |
+//!
+//! It knows no packets and no rules: those who write programs do.
+//!
+//! ```no_run
+//! use penstock_bpf::asm::Asm;
+//! use penstock_bpf::{Mode, Place, Program, xdp};
+//!
+//! let mut asm = Asm::new();
+//! asm.exit_with(xdp::PASS);
+//! let program = Program::load(Place::Xdp, "pass", &asm.finish()?)?;
+//! // As long as the link is there, all that device 3 receives goes through it.
+//! let _link = program.attach(3, Mode::Any)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(clippy::indexing_slicing)]
+
+pub mod asm;
+mod btf;
+mod map;
+mod next;
+mod program;
+mod sys;
+
+pub use map::{Map, MapKind, MapSpec, possible_cpus};
+pub use next::Next;
+pub use program::{Link, LoadError, Mode, Place, Program, Ran, tcx, xdp};
+pub use sys::monotonic;
