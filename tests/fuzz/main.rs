@@ -72,7 +72,7 @@ fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(
         current.store(i as u64, Relaxed);
         one(0, seed);
     }
-    let first = number("PENSTOCK_SEED").unwrap_or(1);
+    let first = penstock_seed::seed();
     let seconds = Duration::from_secs(number("PENSTOCK_FUZZ_SECONDS").unwrap_or(2));
     let start = Instant::now();
     let mut seed = first;

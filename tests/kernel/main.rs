@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         return one(Path::new(directory));
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let seed = number("PENSTOCK_SEED").unwrap_or(1);
+    let seed = penstock_seed::seed();
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
         "kernel: {random} random scenarios of filtering, as many of NAT and of tracking, a tenth of that of bridges, \

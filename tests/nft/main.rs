@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let count = number("PENSTOCK_NFT_RANDOM").unwrap_or(COUNT);
-    let seed = number("PENSTOCK_SEED").unwrap_or(1);
+    let seed = penstock_seed::seed();
     let lacking = Lacking::probe();
     println!("nft: {count} random rulesets, PENSTOCK_SEED={seed}; the kernel lacks: {}", lacking.describe());
     let next = AtomicU64::new(seed);

@@ -189,14 +189,9 @@ fn run(ruleset: &Ruleset, net: &Arc<Network>, packets: &[Vec<u8>]) -> (Vec<Vec<S
     (verdicts, counters)
 }
 
-fn first_seed() -> u64 {
-    let given = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok());
-    given.unwrap_or_else(|| fastrand::u64(..1 << 40))
-}
-
 #[test]
 fn no_packet_can_tell_whether_rules_were_merged() {
-    let first = first_seed();
+    let first = penstock_seed::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut merged = 0;
     for seed in first..first + 300 {
@@ -221,7 +216,7 @@ fn no_packet_can_tell_whether_rules_were_merged() {
 
 #[test]
 fn rules_that_lint_calls_dead_match_no_packet() {
-    let first = first_seed();
+    let first = penstock_seed::seed();
     let net = Arc::new(Network::from_batch("net.ip", NET).expect("the network"));
     let mut dead = 0;
     for seed in first..first + 300 {

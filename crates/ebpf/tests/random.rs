@@ -141,10 +141,8 @@ fn rounds(place: Place, rounds: usize) {
     if !rights::may_load() {
         return;
     }
-    let number = |name| std::env::var(name).ok().and_then(|s| s.parse().ok());
-    let seed = number("PENSTOCK_SEED").unwrap_or(1);
-    println!("seed {seed}");
-    let rounds = number("PENSTOCK_ROUNDS").map_or(rounds, |n| n as usize);
+    let seed = penstock_seed::seed();
+    let rounds = penstock_seed::rounds(rounds);
     let mut rng = Rng::with_seed(seed);
     let mut offloaded = 0;
     for round in 0..rounds {

@@ -41,8 +41,7 @@ fn random_flow(rng: &mut fastrand::Rng) -> NewFlow {
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut table = Flowtable::new(Limits { flows: 600 }, seed);
     let mut map: HashMap<(Key, Arrival), At> = HashMap::new();
@@ -153,8 +152,7 @@ fn packet(key: &Key, ttl: u8, checksum: bool, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_rewritten_packet_is_the_packet_that_its_new_headers_make() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for _ in 0..3000 {
         let mut table = Flowtable::new(Limits::default(), seed);

@@ -127,9 +127,8 @@ fn jit(compiled: &Compiled, list: usize, burst: bool, packet: &mut Packet, outsi
 
 #[test]
 fn compiled_code_does_what_the_interpreter_does() {
-    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    println!("seed {seed}");
-    let rounds = std::env::var("PENSTOCK_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
+    let seed = penstock_seed::seed();
+    let rounds = penstock_seed::rounds(60);
     let mut rng = Rng::with_seed(seed);
     let (mut native, mut left) = (0, 0);
     for round in 0..rounds {
@@ -143,8 +142,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 
 #[test]
 fn long_chains_do_what_the_interpreter_does() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..6 {
         let made = Made::long(&mut rng, [30, 200, 400][round % 3]);

@@ -546,8 +546,8 @@ mod random {
 
     #[test]
     fn traffic_leaves_as_without_flowtables() {
-        let rounds = std::env::var("PENSTOCK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
-        let first = std::env::var("PENSTOCK_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+        let rounds = penstock_seed::rounds(150) as u64;
+        let first = penstock_seed::seed();
         let (mut fast, mut chained, mut fell_back) = (0, 0, 0);
         for seed in first..first + rounds {
             let steps = traffic(&mut fastrand::Rng::with_seed(seed));

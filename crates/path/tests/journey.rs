@@ -397,8 +397,7 @@ fn arp_goes_to_the_host_unless_it_is_off() {
 
 #[test]
 fn no_frame_panics() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut path = router(NET);
     let seeds = [

@@ -393,8 +393,7 @@ fn elements(image: &Image) -> String {
 
 #[test]
 fn every_packet_fares_as_in_a_walk() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let (mut looked_up, mut skipped) = (0, 0);
     for round in 0..60 {
         let seed = seed.wrapping_add(round);
@@ -431,8 +430,7 @@ fn every_packet_fares_as_in_a_walk() {
 
 #[test]
 fn a_changed_chain_is_found_in_by_the_lookup_that_it_had() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut served = 0;
     for round in 0..25 {
         let seed = seed.wrapping_add(round);

@@ -170,8 +170,7 @@ fn packet(rng: &mut Rng) -> Packet {
 
 #[test]
 fn verified_programs_link_and_linked_programs_run() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
     let (mut verified, mut linked) = (0, 0);
     for _ in 0..20_000 {

@@ -256,9 +256,7 @@ impl Model {
 
 #[test]
 fn packets_and_transactions_at_random_do_what_a_plain_map_does() {
-    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
-    println!("PENSTOCK_SEED={seed}");
+    let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
     for round in 0..30 {
         let size = rng.usize(1..12);

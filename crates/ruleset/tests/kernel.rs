@@ -317,10 +317,8 @@ fn random_batches_end_as_in_the_kernel() {
         println!("skipped: no network namespaces, or no nft");
         return;
     }
-    let seed =
-        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let rounds = std::env::var("ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(30);
-    println!("SEED={seed}");
+    let seed = penstock_seed::seed();
+    let rounds = penstock_seed::rounds(30);
     let mut rng = Rng::with_seed(seed);
     let (mut taken, mut refused) = (0, 0);
     for round in 0..rounds {

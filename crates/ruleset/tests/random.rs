@@ -169,9 +169,7 @@ fn consistent(table: &Table) {
 
 #[test]
 fn random_batches_keep_the_ruleset_whole() {
-    let seed =
-        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("SEED={seed}");
+    let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
     let (mut taken, mut refused) = (0, 0);
     for _ in 0..60 {

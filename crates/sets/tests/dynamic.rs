@@ -6,13 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use fastrand::Rng;
 use penstock_sets::{Dynamic, NEVER};
 
-fn seed() -> u64 {
-    let seed = std::env::var("PENSTOCK_SEED").ok().and_then(|s| s.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
-    println!("PENSTOCK_SEED={seed}");
-    seed
-}
-
 /// A key of any length that stands for a number.
 fn key(len: usize, number: u64) -> Vec<u8> {
     (0..len).map(|i| (number >> (8 * (i % 3))) as u8 ^ (i as u8 / 3)).collect()
@@ -20,7 +13,7 @@ fn key(len: usize, number: u64) -> Vec<u8> {
 
 #[test]
 fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
-    let mut rng = Rng::with_seed(seed());
+    let mut rng = Rng::with_seed(penstock_seed::seed());
     for round in 0..60 {
         let key_len = [1, 2, 4, 6, 8, 16, 20, 64][rng.usize(..8)];
         let size = if round % 3 == 0 { rng.u32(1..4) } else { rng.u32(1..200) };
@@ -116,7 +109,7 @@ fn a_table_of_any_size_can_be_made() {
 /// always fought for. Values must never be mixed, keys never twice, counts never lost.
 #[test]
 fn workers_never_see_half_an_element_nor_one_twice() {
-    let seed = seed();
+    let seed = penstock_seed::seed();
     let (threads, steps) = if cfg!(miri) { (3, 60) } else { (4, 60_000) };
     let table = Dynamic::new(12, 3, 24);
     let clock = AtomicU64::new(1);

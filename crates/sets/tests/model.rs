@@ -242,9 +242,7 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
 
 #[test]
 fn every_backend_answers_as_a_plain_list_does() {
-    let seed =
-        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("SEED={seed}");
+    let seed = penstock_seed::seed();
     let kinds = [
         Backend::HashFast,
         Backend::Hash,
@@ -303,9 +301,7 @@ fn a_hundred_thousand_elements_go_in_and_are_found() {
 
 #[test]
 fn concatenated_ranges_survive_many_insertions_and_removals() {
-    let seed =
-        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("SEED={seed}");
+    let seed = penstock_seed::seed();
     let fields = vec![4, 2, 1];
     for timeout in [false, true] {
         let description = Description {
@@ -367,9 +363,7 @@ fn run_wide(seed: u64, description: &Description) {
 
 #[test]
 fn intervals_of_any_number_and_spread_are_found() {
-    let seed =
-        std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 32));
-    println!("SEED={seed}");
+    let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..70 {
         let key_len = [2, 3, 4, 6, 8, 16, 20][round % 7];

@@ -250,8 +250,7 @@ mod tests {
     }
 
     fn seeded() -> fastrand::Rng {
-        let seed = fastrand::u64(..);
-        println!("seed {seed}");
+        let seed = penstock_seed::seed();
         fastrand::Rng::with_seed(seed)
     }
 

@@ -106,8 +106,7 @@ fn flags_add_words() {
 
 #[test]
 fn cut_packets_are_shown_as_far_as_they_go() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     let mut rng = fastrand::Rng::with_seed(seed);
     let frames = [
         (v4() / Tcp::new(1, 2).option(8, &[1; 10])).build(),

@@ -375,16 +375,13 @@ fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
 #[test]
 fn connections_by_chance() {
     let Some(mut lab) = lab() else { return };
-    let number =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let seed = number("CONNTRACK_SEED", fastrand::u64(..));
-    let stories = number("CONNTRACK_STORIES", 15);
-    println!("CONNTRACK_SEED={seed}");
+    let seed = penstock_seed::seed();
+    let stories = penstock_seed::rounds(15);
     let mut rng = fastrand::Rng::with_seed(seed);
     for n in 0..stories {
         let steps = story(&mut rng, 14);
         let compared =
-            compare(&mut lab, &format!("story {n} of CONNTRACK_SEED={seed}"), &Settings::default(), &steps);
+            compare(&mut lab, &format!("story {n} of PENSTOCK_SEED={seed}"), &Settings::default(), &steps);
         if let Err(difference) = compared {
             panic!("{difference}");
         }

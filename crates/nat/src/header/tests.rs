@@ -115,8 +115,7 @@ impl Shape {
 }
 
 fn seeded() -> fastrand::Rng {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let seed = penstock_seed::seed();
     fastrand::Rng::with_seed(seed)
 }
 
