@@ -4,11 +4,35 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One network at a time: they share two processors, and some tests wait for seconds.
-static ONE: Mutex<()> = Mutex::new(());
+/// Networks at a time: they share two processors, but many tests do little but wait.
+const AT_ONCE: usize = 2;
+
+/// How many there are.
+static THERE: Mutex<usize> = Mutex::new(0);
+static GONE: Condvar = Condvar::new();
+
+/// The permission to have one.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Turn {
+        let there = THERE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut there =
+            GONE.wait_while(there, |there| *there >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        *there += 1;
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *THERE.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        GONE.notify_one();
+    }
+}
 
 /// A – R – B. R routes between 198.18.0.0/24 and 198.18.1.0/24, 2001:db8::/64 and 2001:db8:1::/64.
 pub struct Net {
@@ -18,7 +42,12 @@ pub struct Net {
     pub directory: PathBuf,
     dataplane: Option<Child>,
     children: Vec<Child>,
-    _one: MutexGuard<'static, ()>,
+    _turn: Turn,
+}
+
+/// A number that the environment may set.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
 /// Runs a line of the shell, and gives what it prints.
@@ -60,7 +89,7 @@ impl Net {
     /// Makes it. `None` without the rights.
     pub fn new() -> Option<Net> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::wait();
         let name = format!("live{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let probe = Command::new("ip").args(["netns", "add", &format!("{name}a")]).output();
         if !probe.is_ok_and(|p| p.status.success()) {
@@ -76,7 +105,7 @@ impl Net {
             directory,
             dataplane: None,
             children: Vec::new(),
-            _one: one,
+            _turn: turn,
         };
         let (a, r, b) = (&net.a, &net.r, &net.b);
         sh(&format!(
@@ -142,12 +171,27 @@ impl Net {
         there
     }
 
-    /// Starts a program in A or B that runs until the end.
+    /// The namespace `a`, `r` or `b`.
+    pub fn namespace(&self, which: char) -> &str {
+        match which {
+            'a' => &self.a,
+            'r' => &self.r,
+            _ => &self.b,
+        }
+    }
+
+    /// Starts a program in `a`, `r` or `b` that runs until the end.
     pub fn spawn_in(&mut self, which: char, line: &str) {
-        let namespace = if which == 'a' { self.a.clone() } else { self.b.clone() };
+        let namespace = self.namespace(which).to_owned();
         let mut command = self.command(&namespace, &format!("exec {line}"));
         self.children
             .push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    /// Starts iperf3 on B.
+    pub fn serve_iperf(&mut self) {
+        self.spawn_in('b', "iperf3 -s");
+        self.until("iperf3 listens", |net| net.run(&net.b, "ss -lnt | grep -q :5201").0);
     }
 
     /// Starts a program whose output is kept.
@@ -159,9 +203,9 @@ impl Net {
 
     /// Starts the dataplane, and waits until it answers.
     pub fn up(&mut self, args: &str) {
-        let child =
-            self.command(&self.r, &format!("exec $PENSTOCK up {args}")).stdin(Stdio::null()).spawn().unwrap();
-        self.dataplane = Some(child);
+        let log = std::fs::File::create(self.directory.join("log")).unwrap();
+        let mut command = self.command(&self.r, &format!("exec $PENSTOCK up {args}"));
+        self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until("the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }
 
@@ -170,6 +214,18 @@ impl Net {
         self.ok(&self.r, "$PENSTOCK down");
         let status = self.dataplane.take().unwrap().wait().unwrap();
         assert!(status.success(), "{status}");
+    }
+
+    /// What the dataplane has logged since it was started.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    /// Bytes of memory of the dataplane that are in use.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// The process of the dataplane.

@@ -190,7 +190,7 @@ impl Daemon {
             wires.extend(port.rx.into_iter().map(|rx| In { port: number, rx }));
             hosts.push(In { port: number, rx: port.host_rx });
             let (tx, host_tx) = (port.tx, port.host_tx);
-            outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default() });
+            outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default(), dhcp_until: 0 });
             held.push(port.held);
         }
         let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());

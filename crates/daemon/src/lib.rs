@@ -20,6 +20,7 @@
 
 pub mod control;
 mod daemon;
+mod dhcp;
 mod follow;
 mod guardian;
 mod inbox;

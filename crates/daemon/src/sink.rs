@@ -55,6 +55,16 @@ pub(crate) struct Out {
     pub(crate) tx: Tx,
     pub(crate) host_tx: Tx,
     pub(crate) traffic: PortTraffic,
+    /// Until when a DHCP client of the host may get an answer; 0 if none has asked.
+    pub(crate) dhcp_until: u64,
+}
+
+impl Out {
+    /// Gives a frame to the host as it came.
+    pub(crate) fn give_host(&mut self, frame: &[u8]) {
+        self.traffic.to_host.count(frame.len());
+        self.host_tx.send(frame, None, 0);
+    }
 }
 
 /// All of it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use penstock_conntrack::{Statistics, Style};
-use penstock_io::device::{Rx, wait};
+use penstock_io::device::{Received, Rx, wait};
 use penstock_net::Network;
 use penstock_path::{Counters, Dataplane, Frame};
 use penstock_ruleset::link::Linked;
@@ -15,7 +15,7 @@ use crate::daemon::TracePrinter;
 use crate::inbox::Inbox;
 use crate::ports::Held;
 use crate::sink::{LiveSink, PortTraffic, elected};
-use crate::{log, now};
+use crate::{dhcp, log, now};
 
 /// Nanoseconds after which time is passed on, with packets or without.
 const TICK: u64 = 20_000_000;
@@ -165,13 +165,15 @@ impl Worker {
         if count == 0 {
             return 0;
         }
-        let Some(device) = sink.ports.get_mut(*port).map(|out| {
+        let Some((device, dhcp_until)) = sink.ports.get_mut(*port).map(|out| {
             let received = &mut out.traffic.received;
             (0..count).filter_map(|i| rx.frame(i)).for_each(|frame| received.count(frame.bytes.len()));
-            out.index
+            (out.index, out.dhcp_until)
         }) else {
             return 0;
         };
+        let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
+        let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
         let mut at = 0;
         while at < count {
             match rx.frame(at) {
@@ -182,8 +184,19 @@ impl Worker {
                     }
                     at += 1;
                 }
+                Some(answer) if is_answer(&answer) => {
+                    let given = |sink: &LiveSink| sink.ports.get(*port).map(|p| p.traffic.to_host.frames);
+                    let before = given(sink);
+                    path.receive([Frame { device, bytes: answer.bytes, time }], sink);
+                    if given(sink) == before
+                        && let Some(out) = sink.ports.get_mut(*port)
+                    {
+                        out.give_host(answer.bytes);
+                    }
+                    at += 1;
+                }
                 Some(_) => {
-                    let plain = |i: &usize| rx.frame(*i).is_some_and(|f| f.gso.is_none());
+                    let plain = |i: &usize| rx.frame(*i).is_some_and(|f| f.gso.is_none() && !is_answer(&f));
                     let end = (at..count).find(|i| !plain(i)).unwrap_or(count);
                     let frames = (at..end).filter_map(|i| rx.frame(i));
                     path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
@@ -203,6 +216,9 @@ impl Worker {
         for frame in (0..count).filter_map(|i| rx.frame(i)) {
             let Some(out) = sink.ports.get_mut(*port) else { continue };
             out.traffic.from_host.count(frame.bytes.len());
+            if dhcp::is_question(frame.bytes) {
+                out.dhcp_until = time + dhcp::WATCHED;
+            }
             let device = out.index;
             let Some(device) = sender(path.network(), device, frame.bytes, sink) else { continue };
             path.send_from_host(Frame { device, bytes: frame.bytes, time }, frame.gso, sink);

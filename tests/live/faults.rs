@@ -1,0 +1,156 @@
+//! What must not do harm: processes that are killed, devices that go, floods of changes.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::net::{Net, setting};
+
+/// Counts on B what is sent to a port of UDP that no rule lets pass; says how much it was at the end.
+const NOTHING: &str = "timeout SECONDS python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"\", 9)); n = 0
+print(\"ready\", flush=True)
+while True: s.recv(99); print(\"passed\", flush=True)'";
+
+/// Sends to that port until it is stopped.
+const FORBIDDEN: &str = "python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+  s.sendto(b\"x\", (\"198.18.1.2\", 9)); time.sleep(0.0005)'";
+
+#[test]
+fn reloads_break_no_connection_and_let_nothing_pass() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iperf3") {
+        return;
+    }
+    let seconds = setting("PENSTOCK_LIVE_SECONDS", 5);
+    net.up("r0 r1");
+    // Neither lets UDP to port 9 pass, for different reasons.
+    let rules = [
+        "flush ruleset
+         table inet t {
+           chain f {
+             type filter hook forward priority 0; policy drop
+             ct state established,related counter accept
+             tcp dport 5201 counter accept
+             meta l4proto { icmp, ipv6-icmp } accept
+           }
+         }",
+        "flush ruleset
+         table inet u {
+           set no { type inet_service; elements = { 9 }; }
+           chain f {
+             type filter hook forward priority 0; policy accept
+             udp dport @no counter drop
+             ct state invalid drop
+           }
+         }",
+    ];
+    net.nft(rules[0]);
+    net.serve_iperf();
+    let (a, b) = (net.a.clone(), net.b.clone());
+    let listener = net.spawn_reading(&b, &NOTHING.replace("SECONDS", &(seconds + 2).to_string()));
+    let flood = net.spawn_reading(&a, FORBIDDEN);
+    let line = format!("iperf3 -J -c 198.18.1.2 -t {seconds} -P 2");
+    let mut client = net.command(&net.a, &line).stdout(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let (mut reloads, mut warm) = (0, 0);
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        net.nft(rules[reloads % 2]);
+        reloads += 1;
+        if reloads == 10 {
+            warm = net.memory();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let after = net.memory();
+    let mut said = String::new();
+    std::io::Read::read_to_string(client.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert!(client.wait().unwrap().success(), "{said}");
+    flood.stop();
+    assert_eq!(listener.wait(), "ready\n", "what neither ruleset lets pass");
+    assert!(reloads > 5, "{reloads}");
+    // What a reload left behind would add up.
+    assert!(reloads < 10 || after < warm + (32 << 20), "{warm} bytes, after {reloads} reloads {after}");
+}
+
+#[test]
+fn connections_go_on_in_the_kernel_when_the_process_is_killed_under_load() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iperf3") {
+        return;
+    }
+    net.serve_iperf();
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        let a = net.a.clone();
+        let mut client = net.command(&a, "iperf3 -c 198.18.1.2 -t 4").stdout(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        net.kill();
+        let status = client.wait().unwrap();
+        assert!(status.success(), "{driver}: {status}");
+        net.until("the device is back", |net| {
+            net.run(&net.r, "ip -o link show r1.port").1.contains("does not exist")
+        });
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+    }
+}
+
+#[test]
+fn ten_thousand_route_changes_do_no_harm() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.ok(&net.b, "ip addr add 198.19.39.249/32 dev lo");
+    // Each round adds ten thousand routes and takes them away again.
+    let batch = net.directory.join("routes");
+    let route =
+        |what: &str, i: u32| format!("route {what} 198.19.{}.{}/32 via 198.18.1.2\n", i / 250, i % 250);
+    let all = |what: &str| (0..10_000).map(|i| route(what, i)).collect::<String>();
+    let rounds = 3;
+    let mut text = String::new();
+    for _ in 0..rounds {
+        text += &all("add");
+        text += &all("del");
+    }
+    text += &all("add");
+    std::fs::write(&batch, text).unwrap();
+    let a = net.a.clone();
+    net.ok(&a, "ping -c 1 -W 2 198.18.1.2");
+    let ping = net.spawn_reading(&a, "ping -i 0.02 -c 150 -W 2 198.18.1.2");
+    net.ok(&net.r, &format!("ip -batch {}", batch.display()));
+    let there = |net: &Net| net.run(&net.a, "ping -c 1 -W 1 198.19.39.249").0;
+    net.until("all routes count", there);
+    let said = ping.wait();
+    let received = said.split(" received").next().and_then(|s| s.rsplit(' ').next()).unwrap_or_default();
+    assert!(received.parse::<u32>().is_ok_and(|n| n >= 140), "{said}");
+    let before = net.memory();
+    for what in ["del", "add", "del", "add"] {
+        std::fs::write(&batch, all(what)).unwrap();
+        net.ok(&net.r, &format!("ip -batch {}", batch.display()));
+    }
+    net.until("all routes count again", there);
+    let after = net.memory();
+    assert!(after < before + (64 << 20), "{before} bytes, then {after}");
+    net.ok(&net.r, "ip route del 198.19.39.249/32");
+    net.until("the last change counts", |net| !there(net));
+}
+
+#[test]
+fn lost_notifications_are_made_up_for() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.ok(&net.b, "ip addr add 198.19.200.1/32 dev lo");
+    let (pid, batch) = (net.pid(), net.directory.join("routes"));
+    // While nobody reads, more is told than waits: 32 MiB.
+    let routes: String = (0..60_000u32)
+        .map(|i| std::net::Ipv4Addr::from(0xc612_0800 + i))
+        .map(|to| format!("route add {to}/32 via 198.18.1.2\n"))
+        .collect();
+    std::fs::write(&batch, routes + "route add 198.19.200.1/32 via 198.18.1.2\n").unwrap();
+    net.ok(&net.r, &format!("kill -STOP {pid}; ip -batch {}; kill -CONT {pid}", batch.display()));
+    let there = |net: &Net| net.run(&net.a, "ping -c 1 -W 1 198.19.200.1").0;
+    net.until("the last route counts", there);
+    assert!(net.log().contains("notifications were lost"), "{}", net.log());
+    net.ok(&net.r, "ip route del 198.19.200.1/32");
+    net.until("changes are told again", |net| !there(net));
+}
