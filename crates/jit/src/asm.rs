@@ -223,7 +223,7 @@ pub(crate) struct Asm<'a> {
     module: &'a mut JITModule,
     pointer: ir::Type,
     signatures: [Option<ir::SigRef>; 9],
-    /// Calls so far.
+    /// Calls so far that may need a host.
     pub(crate) calls: usize,
 }
 
@@ -335,6 +335,11 @@ impl Asm<'_> {
         self.builder.ins().imul(a, b)
     }
 
+    /// The upper half of the product of two numbers of 64 bits.
+    pub(crate) fn multiply_high(&mut self, a: Value, b: Value) -> Value {
+        self.builder.ins().umulhi(a, b)
+    }
+
     pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().isub(a, b)
     }
@@ -350,6 +355,10 @@ impl Asm<'_> {
 
     pub(crate) fn or(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().bor(a, b)
+    }
+
+    pub(crate) fn xor(&mut self, a: Value, b: Value) -> Value {
+        self.builder.ins().bxor(a, b)
     }
 
     pub(crate) fn xor_number(&mut self, a: Value, number: u64) -> Value {
@@ -445,6 +454,11 @@ impl Asm<'_> {
     /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and pointers.
     pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
         self.calls += 1;
+        self.call_alone(address, arguments)
+    }
+
+    /// The same for one that needs no host.
+    pub(crate) fn call_alone(&mut self, address: Address, arguments: &[Value]) -> Value {
         let parameters = arguments.len();
         let signature = match self.signatures.get(parameters).copied().flatten() {
             Some(known) => known,

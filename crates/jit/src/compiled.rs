@@ -36,7 +36,7 @@ pub struct Compiled {
 pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
-    /// Nothing is called unless the packet is traced.
+    /// Nothing that needs a host is called unless the packet is traced.
     pub(crate) alone: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
     pub(crate) looks_up: bool,

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use penstock_packet::Packet;
 use penstock_program::classify::Candidate;
 use penstock_program::image::{ChainIndex, Image, Op, RuleIndex};
-use penstock_program::interp::engine::{Registers, end_of_base, execute, resume, resume_found};
+use penstock_program::interp::engine::{Registers, end_of_base, execute, found_at, resume, resume_found};
 use penstock_program::testing::Outside;
 use penstock_program::{Env, run};
 
@@ -47,6 +47,8 @@ pub struct Helpers {
     /// The frequent ones, by themselves.
     pub(crate) lookup: Address,
     pub(crate) lookup_dynamic: Address,
+    /// What follows a lookup of which is known where the key is.
+    pub(crate) found: Address,
     pub(crate) stateful: Address,
     /// A base chain.
     pub(crate) interpret: Address,
@@ -71,6 +73,11 @@ impl Address {
         Address(crate::profile::tick as *const ())
     }
 
+    /// Of what searches a set, which needs no host.
+    pub(crate) fn of_search(function: *const ()) -> Self {
+        Address(function)
+    }
+
     pub(crate) fn number(self) -> u64 {
         self.0.addr() as u64
     }
@@ -84,6 +91,7 @@ impl<H: Host> TableOf<H> {
         any: Address(any::<H> as *const ()),
         lookup: Address(lookup::<H> as *const ()),
         lookup_dynamic: Address(lookup_dynamic::<H> as *const ()),
+        found: Address(found::<H> as *const ()),
         stateful: Address(stateful::<H> as *const ()),
         interpret: Address(interpret::<H> as *const ()),
         resume: Address(resume_chain::<H> as *const ()),
@@ -158,6 +166,20 @@ macro_rules! single {
 single!(lookup, Op::Lookup { .. });
 single!(lookup_dynamic, Op::LookupDynamic { .. });
 single!(stateful, Op::Stateful(_));
+
+extern "C" fn found<H: Host>(
+    packet: *mut Packet,
+    host: *mut c_void,
+    op: *const Op,
+    registers: *mut Registers,
+    entry: u64,
+    place: u64,
+) -> u64 {
+    // SAFETY: called by compiled code, see `Call`.
+    let (call, op, registers) = unsafe { (Call::<H>::new(packet, host), &*op, &mut *registers) };
+    call.host.enter(entry as usize, false);
+    step::pack(found_at(op, place, registers, call.packet, call.host))
+}
 
 extern "C" fn interpret<H: Host>(
     packet: *mut Packet,

@@ -23,6 +23,11 @@ impl Bitmap {
         }
     }
 
+    /// Bytes of a key.
+    pub fn key_len(&self) -> usize {
+        self.key_len
+    }
+
     #[inline]
     fn number(&self, key: &[u8]) -> Option<usize> {
         match *key {

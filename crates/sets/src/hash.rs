@@ -6,7 +6,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-const EMPTY: u64 = u64::MAX;
+use crate::search::{NOWHERE, WordCells};
+
+const EMPTY: u64 = NOWHERE;
 const FIRST_CELLS: usize = 8;
 
 pub(crate) fn seed() -> u64 {
@@ -45,6 +47,11 @@ impl HashWords {
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.cells.len() * 8
+    }
+
+    /// All of it, for generated code.
+    pub fn word_cells(&self) -> WordCells<'_> {
+        WordCells { cells: &self.cells, seed: self.seed }
     }
 
     #[inline]
@@ -178,6 +185,32 @@ impl HashBytes {
             h = fold(h ^ u64::from_ne_bytes(bytes), SPREAD);
         }
         (h ^ h >> 32) as u32
+    }
+
+    /// Bytes of a key.
+    pub fn key_len(&self) -> usize {
+        self.key_len
+    }
+
+    /// [`HashBytes::find`] of a key of up to 8 bytes as a number: its bytes from the lowest on, zeros above.
+    #[inline]
+    pub fn find_short(&self, key: u64) -> Option<u32> {
+        let hash = fold(self.seed ^ self.key_len as u64 ^ key, SPREAD);
+        let hash = (hash ^ hash >> 32) as u32;
+        let mask = self.cells.len() - 1;
+        let mut at = hash as usize & mask;
+        let bytes = key.to_ne_bytes();
+        let bytes = bytes.get(..self.key_len)?;
+        loop {
+            let c = self.cells[at];
+            if c == EMPTY {
+                return None;
+            }
+            if (c >> 32) as u32 == hash && self.key_at(c as u32) == bytes {
+                return Some(c as u32);
+            }
+            at = (at + 1) & mask;
+        }
     }
 
     /// Has the cell loaded that [`HashBytes::find`] begins with.

@@ -10,7 +10,7 @@ use crate::select::Structure;
 use crate::set::InsertError;
 
 /// A key as a number that orders like its bytes.
-trait Word: Key {
+pub(crate) trait Word: Key {
     fn from_key(key: &[u8]) -> Option<Self>;
 
     /// The number, where it has up to 16 bits.
@@ -63,7 +63,7 @@ const MEMBERS: usize = 16;
 
 /// First keys in ascending order.
 #[derive(Clone, Debug)]
-enum First<K> {
+pub(crate) enum First<K> {
     /// Bisected: nothing but the keys.
     Plain(Vec<K>),
     /// Searched by parts.
@@ -90,7 +90,7 @@ impl<K: Word> First<K> {
 
 /// Both forms of the index; exactly one is in use.
 #[derive(Clone, Debug)]
-enum Sorted<K> {
+pub(crate) enum Sorted<K> {
     /// Sorted by first key. What was just loaded is `raw`: searched, but not yet as fast as can be.
     Sealed { first: First<K>, last: Vec<K>, slots: Vec<u32>, members: Option<Box<[u64]>>, raw: bool },
     /// First key to last key and slot.
@@ -104,7 +104,7 @@ impl<K: Word> Sorted<K> {
     }
 
     #[inline]
-    fn lookup(&self, key: K) -> Option<u32> {
+    pub fn lookup(&self, key: K) -> Option<u32> {
         match self {
             Sorted::Sealed { first, last, slots, .. } => {
                 let at = first.rank(key).checked_sub(1)?;
@@ -267,7 +267,7 @@ pub(crate) struct Intervals {
 }
 
 #[derive(Clone, Debug)]
-enum Width {
+pub(crate) enum Width {
     Two(Sorted<u16>),
     Four(Sorted<u32>),
     Eight(Sorted<u64>),
@@ -297,6 +297,16 @@ impl Intervals {
             _ => Width::Wide(Sorted::new()),
         };
         Intervals { key_len, sorted }
+    }
+
+    /// Bytes of a key.
+    pub fn key_len(&self) -> usize {
+        self.key_len
+    }
+
+    /// The structure for keys of its width, and the length of keys.
+    pub fn sorted(&self) -> (&Width, usize) {
+        (&self.sorted, self.key_len)
     }
 
     #[inline]

@@ -150,6 +150,11 @@ impl Ranges {
         }
     }
 
+    /// Bytes of a key.
+    pub fn key_len(&self) -> usize {
+        self.key_len
+    }
+
     fn bounds_of(&self, slot: u32) -> (&[u8], &[u8]) {
         self.exact.key_at(slot).split_at_checked(self.key_len).unwrap_or_default()
     }

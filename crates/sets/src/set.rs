@@ -118,6 +118,20 @@ impl<V> Set<V> {
         self.len() == 0
     }
 
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    #[inline]
+    pub(crate) fn slots(&self) -> &Slots<V> {
+        &self.slots
+    }
+
+    /// Whether some element does not stay for ever.
+    pub fn may_expire(&self) -> bool {
+        self.first_expiry != u64::MAX
+    }
+
     #[inline]
     fn slot(&self, key: &[u8], now: u64) -> Option<u32> {
         match &*self.index {

@@ -13,6 +13,33 @@ fn call(f: &mut Frame<'_, '_>, function: Address, op: &Op, registers: &Registers
     f.asm.call_address(function, &[f.packet, f.host, op, f.memory, f.entry])
 }
 
+fn call_at(f: &mut Frame<'_, '_>, op: &Op, place: Value, registers: &Registers) -> Value {
+    f.spill(registers, op.uses().reads);
+    let op = f.asm.long(std::ptr::from_ref(op).addr() as u64);
+    f.asm.call_address(f.helpers.found, &[f.packet, f.host, op, f.memory, f.entry, place])
+}
+
+/// What follows a lookup that goes on or ends the rule, where the key was found in a place.
+pub(super) fn at_or_break(
+    f: &mut Frame<'_, '_>,
+    op: &Op,
+    place: Value,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
+    let answer = call_at(f, op, place, registers);
+    f.leave_if(answer, fail);
+    registers.written_in_memory(op.uses().writes);
+    Flow::Next
+}
+
+/// What follows a lookup of which every answer may come, where the key was found in a place.
+pub(super) fn answered_at(f: &mut Frame<'_, '_>, op: &Op, place: Value, registers: &mut Registers) -> Flow {
+    let answer = call_at(f, op, place, registers);
+    registers.written_in_memory(op.uses().writes);
+    Flow::Step(answer)
+}
+
 /// Operations that go on or end the rule, by a function of their own.
 pub(super) fn or_break(
     f: &mut Frame<'_, '_>,

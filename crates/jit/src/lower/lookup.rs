@@ -1,12 +1,14 @@
 //! Sets and maps of a generation: in line where they are small, a bit table for keys of up to 16 bits, and otherwise the
-//! interpreter's function.
+//! search that suits the set's structure, in line or by a function that was made for it. What elements hold is the
+//! interpreter's.
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
-use penstock_sets::{ElementRef, Set};
+use penstock_sets::{ElementRef, NOWHERE, Search, Searcher, Set, WordCells};
 
 use super::{Flow, call, compare};
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Registers};
+use crate::host::Address;
 use crate::tables::Tables;
 
 /// Elements that are compared one after the other.
@@ -41,12 +43,128 @@ pub(super) fn lookup(
         }
         Load::Nothing | Load::Bytes { .. } | Load::Verdict => {}
     }
+    // What holds for keys that are nowhere is then known without asking anybody.
+    let search = set.search().filter(|_| set.catch_all(0).is_none() && is_of(set, key.len));
+    if *load == Load::Nothing
+        && set.is_mute()
+        && !set.may_expire()
+        && let Some(search) = &search
+    {
+        if *inverse {
+            let on = f.asm.block();
+            place(f, search, key, op, registers, on);
+            f.leaves();
+            f.asm.jump(fail);
+            f.asm.at(on);
+        } else {
+            place(f, search, key, op, registers, fail);
+        }
+        return Flow::Next;
+    }
+    let found = search.filter(|_| !inverse).map(|search| place(f, &search, key, op, registers, fail));
     let statements = set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
     if *load == Load::Verdict || statements {
-        call::answered(f, f.helpers.lookup, op, registers)
+        match found {
+            Some(place) => call::answered_at(f, op, place, registers),
+            None => call::answered(f, f.helpers.lookup, op, registers),
+        }
     } else {
-        call::or_break(f, f.helpers.lookup, op, registers, fail)
+        match found {
+            Some(place) => call::at_or_break(f, op, place, registers, fail),
+            None => call::or_break(f, f.helpers.lookup, op, registers, fail),
+        }
     }
+}
+
+/// Whether keys of the set are as long as those that are looked up.
+fn is_of(set: &Set<LinkedValue>, key_len: u8) -> bool {
+    set.description().key_len == usize::from(key_len)
+}
+
+/// Where in a set a key is; code leaves to `nowhere` if it is not in it.
+fn place(
+    f: &mut Frame<'_, '_>,
+    search: &Search<'_>,
+    key: Key,
+    op: &Op,
+    registers: &mut Registers,
+    nowhere: Block,
+) -> Value {
+    let place = match search {
+        Search::Words(cells) => {
+            let word = f.word(registers, key.src);
+            return place_of_word(f, cells, word, nowhere);
+        }
+        Search::Number(Searcher { function, index }) => {
+            let index = f.asm.long(index.addr() as u64);
+            let number = number(f, key, registers);
+            f.asm.call_alone(Address::of_search(*function as *const ()), &[index, number])
+        }
+        Search::Address(Searcher { function, index }) => {
+            f.spill(registers, op.uses().reads);
+            let index = f.asm.long(index.addr() as u64);
+            let offset = f.asm.long(u64::from(key.src) * 4);
+            let address = f.asm.add(f.memory, offset);
+            f.asm.call_alone(Address::of_search(*function as *const ()), &[index, address])
+        }
+    };
+    let is_nowhere = f.asm.is_number(place, Is::Equal, NOWHERE);
+    f.leave_if(is_nowhere, nowhere);
+    place
+}
+
+/// A key of up to 8 bytes as a number, its bytes from the lowest on.
+fn number(f: &mut Frame<'_, '_>, key: Key, registers: &mut Registers) -> Value {
+    let mut part = |slot: u8, len: u8| {
+        let mut word = f.word(registers, slot);
+        if len < 4 {
+            word = f.asm.and_number(word, u64::from(u32::MAX >> (8 * (4 - len))));
+        }
+        f.asm.widen(word, Width::Long)
+    };
+    let low = part(key.src, key.len.min(4));
+    if key.len <= 4 {
+        return low;
+    }
+    let high = part(key.src + 1, key.len - 4);
+    let high = f.asm.shift_left(high, 32);
+    f.asm.or(low, high)
+}
+
+/// [`place`] in open addressing, in line.
+fn place_of_word(f: &mut Frame<'_, '_>, table: &WordCells<'_>, word: Value, nowhere: Block) -> Value {
+    f.leaves();
+    let key = f.asm.widen(word, Width::Long);
+    let cells = f.asm.long(table.cells.as_ptr().addr() as u64);
+    let last = table.cells.len() as u64 - 1;
+    let seeded = f.asm.xor_number(key, table.seed);
+    let factor = f.asm.long(WordCells::FACTOR);
+    let low = f.asm.multiply(seeded, factor);
+    let high = f.asm.multiply_high(seeded, factor);
+    let hash = f.asm.xor(low, high);
+    let home = f.asm.and_number(hash, last);
+    let (look, at) = f.asm.block_with(Width::Long);
+    let (other, same) = (f.asm.block(), f.asm.block());
+    f.asm.jump_with(look, home);
+    f.asm.at(look);
+    let offset = f.asm.shift_left(at, 3);
+    let address = f.asm.add(cells, offset);
+    let cell = f.asm.load(Width::Long, address, 0);
+    let upper = f.asm.shift_right(cell, 32);
+    let is_same = f.asm.is(upper, Is::Equal, key);
+    f.asm.branch(is_same, same, other);
+    f.asm.at(other);
+    let is_empty = f.asm.is_number(cell, Is::Equal, NOWHERE);
+    f.asm.leave_if(is_empty, nowhere);
+    let one = f.asm.long(1);
+    let next = f.asm.add(at, one);
+    let next = f.asm.and_number(next, last);
+    f.asm.jump_with(look, next);
+    f.asm.at(same);
+    // What is empty looks like the greatest key.
+    let is_empty = f.asm.is_number(cell, Is::Equal, NOWHERE);
+    f.asm.leave_if(is_empty, nowhere);
+    f.asm.and_number(cell, u32::MAX.into())
 }
 
 #[derive(Clone, Copy)]
@@ -58,7 +176,7 @@ struct Key {
 /// Whether being in the set is all that there is to its elements: none expires, counts or stands for the rest.
 fn plain(set: &Set<LinkedValue>, key_len: u8) -> bool {
     (1..=16).contains(&key_len)
-        && set.description().key_len == usize::from(key_len)
+        && is_of(set, key_len)
         && set.catch_all(0).is_none()
         && set.iter_unordered().all(|e| e.expires_at.is_none() && e.value.statements.is_empty())
 }

@@ -1,6 +1,7 @@
 //! Tables made at random: rules that make sense one by one, over few constants, so that packets meet them.
 
 pub mod host;
+mod sets;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -72,7 +73,8 @@ fn some_v4(rng: &mut Rng) -> [u8; 4] {
 
 /// Expressions that match or not.
 fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
-    match rng.u8(..30) {
+    match rng.u8(..33) {
+        30.. => sets::lookup(rng, rule),
         0..=2 => {
             let protocol = *rng.choice(&[6, 17, 17, 6, 58, 132]).unwrap();
             rule.extend([meta(MetaKey::L4Proto), cmp(rng, &[protocol])]);
@@ -423,6 +425,9 @@ fn set(description: Description, elements: Vec<Element<LinkedValue>>, value_len:
         set.insert(element, 0).unwrap();
     }
     set.commit();
+    // As the linker does.
+    let mute = set.iter_unordered().all(|e| e.value.statements.is_empty());
+    let set = if mute { set.mute() } else { set };
     LinkedSet { elements: LinkedElements::Fixed(Arc::new(set)), key_len, value_len }
 }
 
@@ -536,7 +541,7 @@ fn made_sets() -> Table {
         value_len: None,
     };
     let mut sets: HashMap<Arc<str>, LinkedSet> =
-        sets.into_iter().map(|(name, set)| (Arc::from(name), set)).collect();
+        sets.into_iter().chain(sets::large()).map(|(name, set)| (Arc::from(name), set)).collect();
     sets.insert("dynamic".into(), dynamic);
     Table { sets, ..Table::default() }
 }

@@ -1,7 +1,7 @@
 //! Sets and maps (`net/netfilter/nft_lookup.c`, `nft_objref_map_eval()` of `net/netfilter/nft_objref.c`).
 
 use penstock_packet::Packet;
-use penstock_sets::Set;
+use penstock_sets::{ElementRef, Set};
 
 use super::registers::Registers;
 use super::{Step, stateful};
@@ -24,6 +24,18 @@ pub(super) fn lookup<E: Env>(
         return Step::unless(set.contains(registers.bytes(src, key_len), packet.meta.time) == inverse);
     }
     let found = set.lookup(registers.bytes(src, key_len), packet.meta.time);
+    answer(found, inverse, load, registers, packet, env)
+}
+
+/// What follows from what was found.
+pub(super) fn answer<E: Env>(
+    found: Option<ElementRef<'_, LinkedValue>>,
+    inverse: bool,
+    load: Load,
+    registers: &mut Registers,
+    packet: &mut Packet,
+    env: &mut E,
+) -> Step {
     if found.is_some() == inverse {
         return Step::Break;
     }

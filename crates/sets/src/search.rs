@@ -1,0 +1,146 @@
+//! Searches for generated code: a structure by its memory, or by a function made for it, without asking which it is.
+
+use crate::bitmap::Bitmap;
+use crate::hash::{HashBytes, SPREAD};
+use crate::intervals::{Intervals, Sorted, Width};
+use crate::ranges::Ranges;
+use crate::set::Index;
+use crate::{ElementRef, Set};
+
+/// What a search gives where the key is not in the set: no number of a place.
+pub const NOWHERE: u64 = u64::MAX;
+
+/// How a set is searched, as it is now. Addresses are good as long as the set, or a clone of it, is unchanged.
+///
+/// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8 bytes are told by their
+/// address. A search gives the number of the place for [`Set::element_at`], or [`NOWHERE`].
+#[derive(Clone, Copy, Debug)]
+pub enum Search<'a> {
+    /// Keys of four bytes in open addressing.
+    Words(WordCells<'a>),
+    /// A function that takes the structure's address and the key.
+    Number(Searcher<u64>),
+    /// The same for longer keys.
+    Address(Searcher<*const u8>),
+}
+
+/// Open addressing on keys of four bytes: a cell has the key above the place, or is [`NOWHERE`]. A key is in the first cell
+/// from its home on, around the end, that has it, and in none if one that is [`NOWHERE`] comes before.
+#[derive(Clone, Copy, Debug)]
+pub struct WordCells<'a> {
+    /// A power of two of them, at least one of which is [`NOWHERE`].
+    pub cells: &'a [u64],
+    /// See [`WordCells::FACTOR`].
+    pub seed: u64,
+}
+
+impl WordCells<'_> {
+    /// A key's home, modulo the number of cells: key xor seed, multiplied by this to 128 bits, both halves xored.
+    pub const FACTOR: u64 = SPREAD;
+}
+
+/// A function and the address of what it searches.
+#[derive(Clone, Copy, Debug)]
+pub struct Searcher<K> {
+    /// To be called with `index` and a key.
+    ///
+    /// # Safety
+    /// `index` is live. A key that is an address is that of as many bytes as the set's keys have.
+    pub function: unsafe extern "C" fn(index: *const (), key: K) -> u64,
+    /// Where the structure is.
+    pub index: *const (),
+}
+
+/// The first bytes of a number.
+#[inline(always)]
+fn bytes<const N: usize>(key: u64) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&key.to_ne_bytes()[..N]);
+    bytes
+}
+
+#[inline(always)]
+fn first(bytes: &[u8; 8], len: usize) -> &[u8] {
+    bytes.get(..len).unwrap_or(bytes)
+}
+
+#[inline(always)]
+fn place(slot: Option<u32>) -> u64 {
+    slot.map_or(NOWHERE, u64::from)
+}
+
+/// A function that searches one structure for keys of up to 8 bytes.
+macro_rules! by_number {
+    ($name:ident, $structure:ty, |$index:ident, $key:ident| $found:expr) => {
+        unsafe extern "C" fn $name(index: *const (), $key: u64) -> u64 {
+            // SAFETY: `index` is the address of such a structure, which the caller keeps alive and unchanged.
+            let $index = unsafe { &*index.cast::<$structure>() };
+            place($found)
+        }
+    };
+}
+
+/// The same for longer keys.
+macro_rules! by_address {
+    ($name:ident, $structure:ty, |$index:ident, $key:ident| $found:expr) => {
+        unsafe extern "C" fn $name(index: *const (), key: *const u8) -> u64 {
+            // SAFETY: as above, and `key` is the address of as many bytes as the structure's keys have.
+            let ($index, $key) = unsafe {
+                let index = &*index.cast::<$structure>();
+                (index, std::slice::from_raw_parts(key, index.key_len()))
+            };
+            place($found)
+        }
+    };
+}
+
+by_number!(bitmap, Bitmap, |index, key| index.find(first(&key.to_ne_bytes(), index.key_len())));
+by_number!(short_bytes, HashBytes, |index, key| index.find_short(key));
+by_address!(long_bytes, HashBytes, |index, key| index.find(key));
+by_number!(interval_halves, Sorted<u16>, |index, key| index.lookup(u16::from_be_bytes(bytes(key))));
+by_number!(interval_words, Sorted<u32>, |index, key| index.lookup(u32::from_be_bytes(bytes(key))));
+by_number!(interval_doubles, Sorted<u64>, |index, key| index.lookup(u64::from_be_bytes(bytes(key))));
+by_number!(short_intervals, Intervals, |index, key| index.lookup(first(&key.to_ne_bytes(), index.key_len())));
+by_address!(long_intervals, Intervals, |index, key| index.lookup(key));
+by_number!(short_ranges, Ranges, |index, key| index
+    .lookup(first(&key.to_ne_bytes(), index.key_len()), |_| true));
+by_address!(long_ranges, Ranges, |index, key| index.lookup(key, |_| true));
+
+fn number<T>(function: unsafe extern "C" fn(*const (), u64) -> u64, index: &T) -> Search<'_> {
+    Search::Number(Searcher { function, index: std::ptr::from_ref(index).cast() })
+}
+
+fn address<T>(function: unsafe extern "C" fn(*const (), *const u8) -> u64, index: &T) -> Search<'_> {
+    Search::Address(Searcher { function, index: std::ptr::from_ref(index).cast() })
+}
+
+impl<V> Set<V> {
+    /// How generated code searches the set as it is now. `None` where the time matters for what is found: of concatenated
+    /// ranges that expire, another one may be met then.
+    pub fn search(&self) -> Option<Search<'_>> {
+        let short = self.description().key_len <= 8;
+        Some(match self.index() {
+            Index::Bitmap(i) => number(bitmap, i),
+            Index::HashWords(i) => Search::Words(i.word_cells()),
+            Index::HashBytes(i) if short => number(short_bytes, i),
+            Index::HashBytes(i) => address(long_bytes, i),
+            Index::Intervals(i) => match i.sorted() {
+                (Width::Two(s), 2) => number(interval_halves, s),
+                (Width::Four(s), 4) => number(interval_words, s),
+                (Width::Eight(s), 8) => number(interval_doubles, s),
+                _ if short => number(short_intervals, i),
+                _ => address(long_intervals, i),
+            },
+            Index::Ranges(_) if self.may_expire() => return None,
+            Index::Ranges(i) if short => number(short_ranges, i),
+            Index::Ranges(i) => address(long_ranges, i),
+        })
+    }
+
+    /// The element in the place that a search gave, or the catch-all, unless they have expired at time `now`.
+    #[inline]
+    pub fn element_at(&self, place: u64, now: u64) -> Option<ElementRef<'_, V>> {
+        let element = u32::try_from(place).ok().and_then(|slot| self.slots().get(slot));
+        element.filter(|e| e.is_alive(now)).or_else(|| self.catch_all(now))
+    }
+}
