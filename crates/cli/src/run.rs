@@ -1,5 +1,6 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
+mod burst;
 pub mod options;
 pub mod output;
 mod profile;
@@ -22,6 +23,7 @@ use penstock_path::{Dataplane, Engine, FlowCounts};
 
 use crate::log::{LogFile, Nflog};
 use crate::setup::Way;
+use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
 use profile::Profile;
@@ -168,6 +170,9 @@ fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
         Some("-") => Box::new(std::io::stderr().lock()),
         _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
     })
+    let mut burst = Burst::default();
+    // What a program answers may decide over the next frame.
+    let single = output.queues.is_heard();
 }
 
 /// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.
@@ -178,6 +183,11 @@ fn pump(
     inputs: &mut [Input],
     path: &mut Dataplane,
     output: &mut Output,
+        let arriving = ways[which].arriving(&frame);
+        if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
+            burst.send(path, output);
+            output.failed()?;
+        }
 ) -> Result<(bool, u64), String> {
     let (mut whole, mut now) = (true, start);
     while let Some(next) = merge.next_frame() {
@@ -190,12 +200,18 @@ fn pump(
             }
         };
         inputs[which].count(&frame);
+    burst.send(path, output);
         now = now.max(frame.time);
-        ways[which]
-            .send(&frame, path, output)
-            .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
-        queue::settle(path, output, now);
-        output.failed()?;
+        match arriving {
+            Some(frame) if !single => burst.push(&frame),
+            Some(_) | None => {
+                ways[which]
+                    .send(&frame, path, output)
+                    .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
+                queue::settle(path, output, now);
+                output.failed()?;
+            }
+        }
     }
     output.queues.end();
     queue::settle(path, output, now);

@@ -260,6 +260,16 @@ impl Way {
 
     /// Sends a frame of a capture this way.
     ///
+    /// A frame of a capture as one that arrives on a device, if this is such a way and it has a link header.
+    pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
+        match self {
+            Way::Device(device) if frame.link == LinkType::Ethernet => {
+                Some(Frame { device, bytes: frame.bytes, time: frame.time })
+            }
+            Way::Device(_) | Way::Host | Way::HostDevice(_) => None,
+        }
+    }
+
     /// # Errors
     /// It has no link header, and would need one.
     pub fn send<S: Sink>(
@@ -268,12 +278,14 @@ impl Way {
         path: &mut Dataplane,
         sink: &mut S,
     ) -> Result<(), &'static str> {
-        let ethernet = frame.link == LinkType::Ethernet;
+        if let Some(frame) = self.arriving(frame) {
+            path.receive([frame], sink);
+            return Ok(());
+        }
         match self {
-            Way::Device(device) if ethernet => {
-                path.receive([Frame { device, bytes: frame.bytes, time: frame.time }], sink);
+            Way::HostDevice(device) if frame.link == LinkType::Ethernet => {
+                path.send_raw(device, frame.bytes, frame.time, sink);
             }
-            Way::HostDevice(device) if ethernet => path.send_raw(device, frame.bytes, frame.time, sink),
             Way::Host => path.send_host(ip_packet(frame), frame.time, sink),
             Way::Device(_) | Way::HostDevice(_) => {
                 return Err("IP packets without a link header cannot be frames of a device");

@@ -327,6 +327,51 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
 }
 
 #[test]
+/// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave together; which shows in
+/// nothing but the order among flows.
+#[test]
+fn frames_that_come_together_are_a_burst() {
+    let place = Place::new("bursts");
+    let rules = |flowtable: &str, add: &str| {
+        format!(
+            "table ip t {{\n\t{flowtable}\n\tchain f {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
+             \t\tct state established counter packets 0 bytes 0\n\t\tudp dport {{ 53, 123 }} {add} counter packets 0 bytes 0\n\
+             \t\tudp dport 7 counter packets 0 bytes 0 meta nftrace set 1 drop\n\t}}\n}}\n"
+        )
+    };
+    let flowtable = "flowtable x { hook early_ingress priority filter; devices = { lan, wan }; }";
+    place.write("plain.nft", rules("", "").as_bytes());
+    place.write("flow.nft", rules(flowtable, "flow add @x").as_bytes());
+    let ports = [53, 123, 53, 53, 7, 123, 53, 9];
+    let frames = |spacing: u64| -> Vec<_> {
+        let port = |n: u64| ports[(n % ports.len() as u64) as usize];
+        (0..200).map(|n| (T + n * spacing, frame(port(n)))).collect()
+    };
+    let sent = |spacing: u64, rules: &str, more: &str| {
+        place.capture("lan.pcap", LinkType::Ethernet, &frames(spacing));
+        let line =
+            format!("--net net.ip --rules {rules} --read lan=lan.pcap --write-dir out --flows flows {more}");
+        let out = place.run(&line);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let mut frames: Vec<_> = place.frames("out/wan.pcap").into_iter().map(|(_, f)| f).collect();
+        // By port, in order.
+        frames.sort_by_key(|f| f[36..38].to_vec());
+        (text(&out.stdout), frames, std::fs::read_to_string(place.0.join("flows")).expect("it was written"))
+    };
+    for more in ["", "--trace", "--engine interpreter", "--engine jit"] {
+        let (counted, there, _) = sent(1_000, "plain.nft", more);
+        assert_eq!(there.len(), 175);
+        for spacing in [100, 30_000, 1_000_000] {
+            let found = sent(spacing, "plain.nft", more);
+            assert_eq!((&found.0, &found.1), (&counted, &there), "{spacing} {more}");
+        }
+        let (_, together, flows) = sent(1_000, "flow.nft", more);
+        assert!(together == there && !flows.contains(" 0 of them in chains"), "{more} {flows}");
+        let (_, apart, flows) = sent(200_000, "flow.nft", more);
+        assert!(apart == there && flows.contains(" 0 of them in chains"), "{more} {flows}");
+    }
+}
+
 fn what_is_wrong_is_told_with_its_place() {
     let place = Place::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);

@@ -75,21 +75,24 @@ impl Iterator for Left {
     }
 }
 
+/// Whether a frame of this time is one more of a burst of `count` frames, the first of which came at `first`: there are at
+/// most 64, within a tenth of a millisecond. Times in nanoseconds.
+#[inline]
+pub const fn is_of_burst(count: usize, first: u64, time: u64) -> bool {
+    count < BURST && time.abs_diff(first) <= SPAN
+}
+
 /// Gives frames on in bursts as they come.
 pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl FnMut(&[Frame<'f>])) {
     let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; BURST];
     let mut count = 0;
     for frame in frames {
-        if count > 0 && frame.time.abs_diff(burst[0].time) > SPAN {
+        if count > 0 && !is_of_burst(count, burst[0].time, frame.time) {
             take(&burst[..count]);
             count = 0;
         }
         burst[count] = frame;
         count += 1;
-        if count == BURST {
-            take(&burst);
-            count = 0;
-        }
     }
     if count > 0 {
         take(&burst[..count]);
@@ -269,5 +272,13 @@ mod tests {
             assert_eq!(lens, bursts);
             assert!(devices.into_iter().eq(0..count));
         }
+    }
+
+    #[test]
+    fn what_comes_much_later_or_earlier_is_no_part_of_a_burst() {
+        let mut lens = Vec::new();
+        let times = [0, SPAN, SPAN + 1, 2 * SPAN, 3 * SPAN, 10 * SPAN, SPAN, 0];
+        gather(times.into_iter().map(|time| Frame { device: 0, bytes: &[], time }), |b| lens.push(b.len()));
+        assert_eq!(lens, [2, 2, 1, 1, 2]);
     }
 }

@@ -258,7 +258,8 @@ impl Dataplane {
         self.state.trace_all = on;
     }
 
-    /// Takes frames from devices, in bursts of at most 64, and does all that follows from each before the next.
+    /// Takes frames from devices, in bursts ([`is_of_burst`](crate::is_of_burst)), and does all that follows from each before
+    /// the next; what early ingress takes of a burst goes before the rest of it.
     pub fn receive<'f, S: Sink>(&mut self, frames: impl IntoIterator<Item = Frame<'f>>, sink: &mut S) {
         self.work(sink, |worker, packets| {
             gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets));

@@ -104,6 +104,7 @@ mod unresolved;
 mod worker;
 mod xfrm;
 
+pub use burst::is_of_burst;
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{CannotOffload, FlowCounts, FlowLines, ListedFlow, NotOffloaded, RefusedFlow};

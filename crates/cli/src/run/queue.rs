@@ -57,6 +57,11 @@ impl Queues {
         Ok(())
     }
 
+    /// Whether a program listens, or has listened.
+    pub fn is_heard(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
     /// Sends a packet to who listens.
     pub fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
         let Some(listener) = self.listeners.iter_mut().find(|l| l.num == record.queue && !l.gone) else {
