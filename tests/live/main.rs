@@ -5,6 +5,7 @@
 //! rulesets are reloaded under load (default 5).
 
 mod faults;
+mod flows;
 mod nat;
 mod net;
 mod programs;

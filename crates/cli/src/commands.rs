@@ -62,9 +62,9 @@ pub const COMMANDS: [Command; 9] = [
     },
     Command {
         name: "show",
-        about: "show what the dataplane does: ports, drops, connections",
+        about: "show what the dataplane does: ports, drops, connections, flows",
         sections: &show::SECTIONS,
-        operands: Values::OneOf(&["conntrack"]),
+        operands: Values::OneOf(show::LISTINGS),
         main: |args| show::main(args),
     },
     Command {

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
 use penstock_io::Merge;
-use penstock_path::{Dataplane, Engine, FlowCounts};
+use penstock_path::{Dataplane, Engine};
 
 use crate::log::{LogFile, Nflog};
 use crate::setup::Way;
@@ -145,22 +145,10 @@ fn write_connections(file: &Path, conntrack: &Conntrack) -> std::io::Result<()> 
 /// Writes the flows in flowtables, and the connections that rules wanted there and that are not.
 fn write_flows(file: &Path, path: &Dataplane, now: u64) -> std::io::Result<()> {
     let mut out = lines_to(file)?;
-    for flow in path.flows() {
-        writeln!(out, "{}", flow.lines(path.network(), now))?;
+    for entry in path.flow_entries(0).filter_map(|(_, entry)| entry) {
+        writeln!(out, "{}", entry.lines(path.network(), now))?;
     }
-    for refused in path.refused_flows() {
-        writeln!(out, "{}", refused.lines(path.network()))?;
-    }
-    let counts = path.flow_counts();
-    let FlowCounts { added, expired, torn_down, ended, packets, chained, fell_back, .. } = counts;
-    writeln!(
-        out,
-        "{added} flows added, {expired} expired, {torn_down} torn down, {ended} ended with their connection; \
-         {packets} packets, {chained} of them in chains, {fell_back} fell back"
-    )?;
-    for (reason, count) in path.flow_refusals() {
-        writeln!(out, "not offloaded {count} times: {reason}")?;
-    }
+    write!(out, "{}", path.flow_summary())?;
     out.flush()
 }
 
@@ -170,9 +158,6 @@ fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
         Some("-") => Box::new(std::io::stderr().lock()),
         _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
     })
-    let mut burst = Burst::default();
-    // What a program answers may decide over the next frame.
-    let single = output.queues.is_heard();
 }
 
 /// Sends the frames of all captures through the path. Tells whether no capture was broken, and the time at the end.
@@ -183,13 +168,11 @@ fn pump(
     inputs: &mut [Input],
     path: &mut Dataplane,
     output: &mut Output,
-        let arriving = ways[which].arriving(&frame);
-        if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
-            burst.send(path, output);
-            output.failed()?;
-        }
 ) -> Result<(bool, u64), String> {
     let (mut whole, mut now) = (true, start);
+    let mut burst = Burst::default();
+    // What a program answers may decide over the next frame.
+    let single = output.queues.is_heard();
     while let Some(next) = merge.next_frame() {
         let (which, frame) = match next {
             Ok(next) => next,
@@ -200,7 +183,11 @@ fn pump(
             }
         };
         inputs[which].count(&frame);
-    burst.send(path, output);
+        let arriving = ways[which].arriving(&frame);
+        if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
+            burst.send(path, output);
+            output.failed()?;
+        }
         now = now.max(frame.time);
         match arriving {
             Some(frame) if !single => burst.push(&frame),
@@ -213,6 +200,7 @@ fn pump(
             }
         }
     }
+    burst.send(path, output);
     output.queues.end();
     queue::settle(path, output, now);
     path.flush(output);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use penstock_io::{Capture, LinkType};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError};
+use penstock_path::{Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -104,7 +104,10 @@ impl Setup {
 
     /// Loads the ruleset at a time, in nanoseconds since the epoch. What it lists is printed.
     pub fn ruleset(&self, names: &NetNames<'_>, now: u64, json: bool) -> Result<Ruleset, String> {
-        rules::load(self.rules(), &SystemFiles { allow_exec: self.allow_exec }, names, now, json)
+        // No device of a run forwards flows itself.
+        let offloads = |flowtables: &_| can_offload(names.net(), flowtables, &[]);
+        let files = SystemFiles { allow_exec: self.allow_exec };
+        rules::load(self.rules(), &files, names, &offloads, now, json)
     }
 
     /// The host with its rules, as it is at a time.
@@ -120,7 +123,6 @@ impl Setup {
             .map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
         linked.image.build_lookups();
         let mut path = Dataplane::new(net.clone(), settings);
-        path.can_offload(&linked).map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
         path.set_rules(Arc::new(linked));
         if let Some(file) = &self.tc {
             let index = |device: &str| net.link_by_name(device).map(|l| l.index);
@@ -258,8 +260,6 @@ impl Way {
         })
     }
 
-    /// Sends a frame of a capture this way.
-    ///
     /// A frame of a capture as one that arrives on a device, if this is such a way and it has a link header.
     pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
         match self {
@@ -270,6 +270,8 @@ impl Way {
         }
     }
 
+    /// Sends a frame of a capture this way.
+    ///
     /// # Errors
     /// It has no link header, and would need one.
     pub fn send<S: Sink>(

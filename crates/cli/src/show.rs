@@ -16,25 +16,29 @@ use crate::options::{Opt, flag};
 pub const SECTIONS: [(&str, &[Opt]); 1] =
     [("", &[flag('j', "json", "print it as JSON"), flag('h', "help", "this text")])];
 
-const USAGE: &str = "Usage: penstock show [-j] [conntrack]\n\n\
+/// What can be shown instead of the state.
+pub const LISTINGS: &[&str] = &["conntrack", "flows"];
+
+const USAGE: &str = "Usage: penstock show [-j] [conntrack | flows]\n\n\
     Shows ports, packets and drops by reason of the dataplane of the network namespace; or its connections, as\n\
-    `conntrack -L` does.\n\n  -j, --json  print it as JSON\n  -h, --help  this text\n";
+    `conntrack -L` does; or the flows in flowtables, and why others are not there.\n\n  -j, --json  print it as JSON\n  -h, --help  this text\n";
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Message>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let (mut json, mut connections) = (false, false);
+    let (mut json, mut listing) = (false, None);
     while let Some(arg) = parser.next().map_err(|e| e.to_string())? {
         match arg {
             Short('j') | Long("json") => json = true,
             Short('h') | Long("help") => return Ok(None),
-            Value(word) if word == "conntrack" => connections = true,
+            Value(word) if word == "conntrack" && listing.is_none() => listing = Some(Message::Connections),
+            Value(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
             other => return Err(other.unexpected().to_string()),
         }
     }
-    match (connections, json) {
-        (true, true) => Err("connections are not printed as JSON".into()),
-        (true, false) => Ok(Some(Message::Connections)),
-        (false, json) => Ok(Some(Message::Show(json))),
+    match listing {
+        Some(_) if json => Err("connections and flows are not printed as JSON".into()),
+        Some(listing) => Ok(Some(listing)),
+        None => Ok(Some(Message::Show(json))),
     }
 }
 

@@ -322,11 +322,11 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
     // No device of a run forwards flows itself.
     place.write("hw.nft", b"table ip t {\n\tflowtable x {\n\t\thook ingress priority filter\n\t\tdevices = { wan }\n\t\tflags offload\n\t}\n}\n");
     let out = place.run("--net net.ip --rules hw.nft --read lan=lan.pcap");
-    let message = "hw.nft: Error: flowtable x of table t: Operation not supported by device wan\n";
+    let message = "hw.nft:2:12-12: Error: Could not process rule: Operation not supported: device wan cannot forward flows of flowtable ip t x\n\
+        \tflowtable x {\n\t          ^\n";
     assert_eq!((out.status.code(), &*text(&out.stderr)), (Some(1), message));
 }
 
-#[test]
 /// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave together; which shows in
 /// nothing but the order among flows.
 #[test]
@@ -372,6 +372,7 @@ fn frames_that_come_together_are_a_burst() {
     }
 }
 
+#[test]
 fn what_is_wrong_is_told_with_its_place() {
     let place = Place::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);

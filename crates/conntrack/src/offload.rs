@@ -63,6 +63,12 @@ impl Conntrack {
         self.set_timeout(n, DAY);
     }
 
+    /// The token of a connection whose packets are not tracked.
+    pub fn offloaded(&self, n: u32) -> Option<u64> {
+        self.store.get_live(n).filter(|e| e.has(status::OFFLOAD))?;
+        self.offloads.get(n as usize).copied()
+    }
+
     /// Lets a connection live on whose packets are not tracked, if little of its life is left: slow packets of it may have
     /// shortened that.
     pub fn extend_offloaded(&mut self, n: u32) {

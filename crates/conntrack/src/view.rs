@@ -151,7 +151,12 @@ impl Conntrack {
 
     /// All connections in the table that have not ended, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = Connection<'_>> {
-        (0..self.store.end()).filter_map(|n| {
+        self.iter_from(0)
+    }
+
+    /// The same from a number on ([`Connection::number`]).
+    pub fn iter_from(&self, first: u32) -> impl Iterator<Item = Connection<'_>> {
+        (first..self.store.end()).filter_map(|n| {
             let e = &self.store[n];
             (Self::is_listed(e) && e.expires > self.now).then_some(Connection { table: self, n })
         })

@@ -24,6 +24,7 @@ mod dhcp;
 mod follow;
 mod guardian;
 mod inbox;
+mod listing;
 mod ports;
 mod rights;
 mod sink;

@@ -4,15 +4,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use penstock_conntrack::{Statistics, Style};
+use penstock_conntrack::Statistics;
 use penstock_io::device::{Received, Rx, wait};
 use penstock_net::Network;
 use penstock_path::{Counters, Dataplane, Frame};
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::control::Broadcast;
 use crate::daemon::TracePrinter;
 use crate::inbox::Inbox;
+use crate::listing::{List, Page};
 use crate::ports::Held;
 use crate::sink::{LiveSink, PortTraffic, elected};
 use crate::{dhcp, log, now};
@@ -32,8 +33,10 @@ pub(crate) enum Request {
     Rules(Arc<Linked>, Sender<()>),
     /// What happened so far.
     Status(Sender<Status>),
-    /// The connections, a line each.
-    Connections(Sender<Vec<String>>),
+    /// A page of a listing, from the connection with this number on.
+    List(List, u32, Sender<Page>),
+    /// Whether devices can forward the flows of these flowtables.
+    CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Steps of traced packets go there, or nowhere.
     Trace(Option<(TracePrinter, Arc<Broadcast>)>),
     /// The end.
@@ -242,9 +245,11 @@ impl Worker {
             Request::Status(to) => {
                 let _ = to.send(self.status());
             }
-            Request::Connections(to) => {
-                let lines = self.path.conntrack().iter().map(|c| c.line(Style::default()).to_string());
-                let _ = to.send(lines.collect());
+            Request::List(list, first, to) => {
+                let _ = to.send(list.page(&self.path, first, now()));
+            }
+            Request::CanOffload(flowtables, to) => {
+                let _ = to.send(self.path.can_offload(&flowtables));
             }
             Request::Trace(trace) => self.sink.trace = trace,
             Request::Stop => {

@@ -8,11 +8,11 @@ use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, r
 use penstock_net::Network;
 use penstock_packet::{Gso, Packet};
 use penstock_program::osf::Fingerprints;
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::burst::{Packets, gather};
 use crate::code::{Codes, Engine};
-use crate::flow::{CannotOffload, FlowCounts, ListedFlow, NotOffloaded, RefusedFlow};
+use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
 use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
@@ -212,18 +212,25 @@ impl Dataplane {
         self.state.flows.set_hardware(offloader, devices);
     }
 
-    /// Whether all devices of flowtables with `flags offload` can forward flows, which a generation has to be asked before it
-    /// is set: the kernel refuses it else.
+    /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables have to be asked before
+    /// they are set: the kernel refuses them else.
     ///
     /// # Errors
     /// One cannot.
-    pub fn can_offload(&self, linked: &Linked) -> Result<(), CannotOffload> {
-        self.state.flows.can_offload(&self.net, linked)
+    pub fn can_offload(&self, flowtables: &[LinkedFlowtable]) -> Result<(), CannotOffload> {
+        self.state.flows.can_offload(&self.net, flowtables)
     }
 
     /// Flows in flowtables.
     pub fn flows(&self) -> impl Iterator<Item = ListedFlow<'_>> {
         self.state.flows.list(&self.state.conntrack)
+    }
+
+    /// Connections from a number on, in the order of their numbers, with what there is to say of flowtables: where they are,
+    /// or why not.
+    pub fn flow_entries(&self, first: u32) -> impl Iterator<Item = (u32, Option<FlowEntry<'_>>)> {
+        let State { flows, conntrack, .. } = &self.state;
+        conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
     }
 
     /// Connections that `flow add` could not put into a flowtable, and why.
@@ -234,6 +241,11 @@ impl Dataplane {
     /// How often `flow add` could not, by reason.
     pub fn flow_refusals(&self) -> impl Iterator<Item = (NotOffloaded, u64)> + '_ {
         self.state.flows.refusals()
+    }
+
+    /// What happened to flows so far and how often they were refused, in words.
+    pub fn flow_summary(&self) -> FlowSummary<'_> {
+        FlowSummary(&self.state.flows)
     }
 
     /// What happened to flows so far, in all flowtables.

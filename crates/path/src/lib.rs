@@ -107,7 +107,9 @@ mod xfrm;
 pub use burst::is_of_burst;
 pub use code::Engine;
 pub use dataplane::Dataplane;
-pub use flow::{CannotOffload, FlowCounts, FlowLines, ListedFlow, NotOffloaded, RefusedFlow};
+pub use flow::{
+    FlowCounts, FlowEntry, FlowLines, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
+};
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions};

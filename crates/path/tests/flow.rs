@@ -604,7 +604,7 @@ mod hardware {
             ),
         );
         let linked = Linked::new(&ruleset.generation()).unwrap();
-        path.can_offload(&linked).unwrap();
+        path.can_offload(&linked.flowtables).unwrap();
         path.set_rules(Arc::new(linked));
         (path, device, worker)
     }
@@ -698,7 +698,10 @@ mod hardware {
             &mut ruleset,
             "table ip t { flowtable f { hook ingress priority 0; devices = { wan }; flags offload; }; }",
         );
-        let error = path.can_offload(&Linked::new(&ruleset.generation()).unwrap()).unwrap_err();
-        assert_eq!(error.to_string(), "flowtable f of table t: Operation not supported by device wan");
+        let error = path.can_offload(&Linked::new(&ruleset.generation()).unwrap().flowtables).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Operation not supported: device wan cannot forward flows of flowtable ip t f"
+        );
     }
 }

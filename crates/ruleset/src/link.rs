@@ -15,6 +15,7 @@ use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict};
 use penstock_program::{Data, State};
 
+use crate::Errno;
 use crate::model::*;
 use crate::needs::Needs;
 
@@ -70,6 +71,41 @@ pub struct LinkedFlowtable {
     /// Name, handle, priority, devices, flags.
     pub flowtable: Arc<Flowtable>,
 }
+
+impl LinkedFlowtable {
+    /// Whether devices are to forward its flows themselves: `flags offload` (`NFT_FLOWTABLE_HW_OFFLOAD`).
+    pub fn is_for_devices(&self) -> bool {
+        const HW_OFFLOAD: u32 = 1;
+        self.flowtable.flags & HW_OFFLOAD != 0
+    }
+}
+
+/// A flowtable with `flags offload` has a device that cannot forward flows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CannotOffload {
+    /// The table's family.
+    pub family: Family,
+    /// Name of the table.
+    pub table: Arc<str>,
+    /// The flowtable's.
+    pub flowtable: Arc<str>,
+    /// The device's.
+    pub device: Arc<str>,
+}
+
+impl fmt::Display for CannotOffload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CannotOffload { family, table, flowtable, device } = self;
+        let family = family.name();
+        write!(
+            f,
+            "{}: device {device} cannot forward flows of flowtable {family} {table} {flowtable}",
+            Errno::Eopnotsupp.text()
+        )
+    }
+}
+
+impl std::error::Error for CannotOffload {}
 
 /// What in a table cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use penstock_lang::datatype::Format;
 use penstock_lang::json;
 use penstock_lang::names::Names;
 use penstock_lang::print::listing::Listing;
-use penstock_lang::session::{Options, Session};
+use penstock_lang::session::{CanOffload, Options, Session};
 use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;
 use penstock_ruleset::{Generation, Ruleset};
@@ -21,6 +21,7 @@ pub fn load(
     file: &Path,
     files: &SystemFiles,
     names: &dyn Names,
+    can_offload: CanOffload<'_>,
     now: u64,
     json: bool,
 ) -> Result<Ruleset, String> {
@@ -38,7 +39,7 @@ pub fn load(
         Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name, from: None };
-    let outcome = Session::new(options, files, names).run(origin, text, &mut ruleset, now);
+    let outcome = Session::new(options, files, names).run_for(can_offload, origin, text, &mut ruleset, now);
     if !outcome.ok {
         return Err(outcome.stderr);
     }
@@ -63,6 +64,11 @@ pub struct NetNames<'a> {
 }
 
 impl<'a> NetNames<'a> {
+    /// The network.
+    pub fn net(&self) -> &Network {
+        self.net
+    }
+
     /// The devices of `net`.
     pub fn new(net: &'a Network) -> Self {
         NetNames { net, system: SystemNames::default() }

@@ -24,6 +24,8 @@ pub enum Message {
     Show(bool),
     /// The client wants to see connections.
     Connections,
+    /// The client wants to see flows in flowtables, and why others are not there.
+    Flows,
     /// The dataplane is to end.
     Down,
     /// The change that waits is right.
@@ -63,6 +65,7 @@ impl Message {
             Message::Line(t) => (b'l', text(t)),
             Message::Show(json) => (b's', vec![u8::from(*json)]),
             Message::Connections => (b't', vec![]),
+            Message::Flows => (b'w', vec![]),
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Read(t) => (b'r', text(t)),
@@ -88,6 +91,7 @@ impl Message {
             b'l' => Message::Line(text(bytes)),
             b's' => Message::Show(first == Some(1)),
             b't' => Message::Connections,
+            b'w' => Message::Flows,
             b'q' => Message::Down,
             b'c' => Message::Confirm,
             b'r' => Message::Read(text(bytes)),
@@ -146,6 +150,7 @@ mod tests {
             Message::Line(text()),
             Message::Show(true),
             Message::Connections,
+            Message::Flows,
             Message::Down,
             Message::Confirm,
             Message::Read(text()),

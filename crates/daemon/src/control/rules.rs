@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use penstock_lang::session::{Outcome, Session};
 use penstock_lang::source::Origin;
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_ruleset::{Generation, Ruleset};
 
 use crate::control::Broadcast;
@@ -114,7 +114,8 @@ impl Rules {
         let mut inner = self.lock();
         let before = inner.ruleset.generation();
         let held = inner.ruleset.clone();
-        let outcome = session.run(origin, text, &mut inner.ruleset, now());
+        let can_offload = |flowtables: &[LinkedFlowtable]| self.can_offload(flowtables);
+        let outcome = session.run_for(&can_offload, origin, text, &mut inner.ruleset, now());
         let after = inner.ruleset.generation();
         if after.id == before.id {
             return (outcome, None);
@@ -146,6 +147,17 @@ impl Rules {
             after.id
         });
         (outcome, waits)
+    }
+
+    /// Whether devices can forward the flows of flowtables that want it.
+    fn can_offload(&self, flowtables: &[LinkedFlowtable]) -> Result<(), CannotOffload> {
+        if !flowtables.iter().any(LinkedFlowtable::is_for_devices) {
+            return Ok(());
+        }
+        let (to, answer) = channel();
+        self.worker.send(Request::CanOffload(flowtables.to_vec(), to));
+        // Without an answer the change is refused when it is to be in force.
+        answer.recv_timeout(PATIENCE).unwrap_or(Ok(()))
     }
 
     /// Gives the generation to the worker and waits until packets meet it.

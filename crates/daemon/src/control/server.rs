@@ -19,6 +19,7 @@ use super::rules::Process;
 use super::{NftCall, Rules, Source};
 use crate::daemon::Config;
 use crate::inbox::Inbox;
+use crate::listing::{List, Page};
 use crate::log;
 use crate::worker::{Request, Status};
 
@@ -109,7 +110,8 @@ impl Server {
         let status = match message {
             Message::Nft(args) => self.nft(&mut client, &args, rights, &process)?,
             Message::Show(json) => self.show(&client, json)?,
-            Message::Connections => self.connections(&client)?,
+            Message::Connections => self.list(&client, List::Connections)?,
+            Message::Flows => self.list(&client, List::Flows)?,
             Message::Down | Message::Confirm if rights == Rights::Look => {
                 client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
                 1
@@ -146,12 +148,15 @@ impl Server {
         Ok(0)
     }
 
-    fn connections(&self, client: &Client) -> io::Result<u8> {
-        /// Lines of a message.
-        const TOGETHER: usize = 1024;
-        let lines: Vec<String> = self.ask(Request::Connections)?;
-        for lines in lines.chunks(TOGETHER) {
-            client.say(&Message::Out(lines.iter().map(|l| format!("{l}\n")).collect()))?;
+    /// Says a listing page by page, between which packets pass.
+    fn list(&self, client: &Client, list: List) -> io::Result<u8> {
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let page: Page = self.ask(|to| Request::List(list, first, to))?;
+            if !page.text.is_empty() {
+                client.say(&Message::Out(page.text))?;
+            }
+            next = page.next;
         }
         Ok(0)
     }

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::change::Position;
-use penstock_ruleset::link::{Linked, Place};
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable, Place};
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
 use penstock_sets::Element;
@@ -89,6 +89,9 @@ pub struct Options {
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
 }
+
+/// Whether devices can forward the flows of flowtables with `flags offload`.
+pub type CanOffload<'c> = &'c dyn Fn(&[LinkedFlowtable]) -> Result<(), CannotOffload>;
 
 /// What a run printed, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -182,27 +185,43 @@ impl<'a> Session<'a> {
     /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of the packet clock
     /// in nanoseconds since the epoch.
     pub fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset, now: u64) -> Outcome {
+        self.run_for(&|_| Ok(()), origin, text, ruleset, now)
+    }
+
+    /// The same for a ruleset that is to be in force at once, if it runs ([`Options::runnable_only`]): what
+    /// `flags offload` asks of devices that cannot do it is refused with its place.
+    pub fn run_for(
+        &mut self,
+        can_offload: CanOffload<'_>,
+        origin: Origin,
+        text: String,
+        ruleset: &mut Ruleset,
+        now: u64,
+    ) -> Outcome {
         // A command line ends as a line of a file does.
         let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
         let trees = self.options.optimize || self.options.lint;
         if trees {
-            return self.run_as(Mode::Trees, self.files, origin, text, ruleset, now).unwrap_or_default();
+            let outcome = self.run_as(Mode::Trees, can_offload, self.files, origin, text, ruleset, now);
+            return outcome.unwrap_or_default();
         }
         let scope = self.scope.clone();
         let mut files = Replay::new(self.files);
-        let first = self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now);
+        let first = self.run_as(Mode::Skip, can_offload, &files, origin.clone(), text.clone(), ruleset, now);
         first.unwrap_or_else(|read| {
             self.scope = scope;
             files.rewind(read);
-            self.run_as(Mode::Places, &files, origin, text, ruleset, now).unwrap_or_default()
+            self.run_as(Mode::Places, can_offload, &files, origin, text, ruleset, now).unwrap_or_default()
         })
     }
 
     /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing was done, and the error
     /// is all texts that were read.
+    #[allow(clippy::too_many_arguments)]
     fn run_as(
         &mut self,
         mode: Mode,
+        can_offload: CanOffload<'_>,
         files: &dyn Files,
         origin: Origin,
         text: Arc<String>,
@@ -262,7 +281,7 @@ impl<'a> Session<'a> {
             diags.list.extend(refused.list);
             out.stdout = stdout;
             if !diags.has_errors() && self.options.runnable_only {
-                refuse_unrunnable(&transaction, &done, &mut diags);
+                refuse_unrunnable(&transaction, &done, can_offload, &mut diags);
             }
             if !diags.has_errors() && !self.options.check {
                 let echo = self.options.echo.then(|| self.echo(&transaction, &done, document, now));
@@ -487,9 +506,20 @@ fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
     }
 }
 
-/// Blames the statement whose expression the packet path cannot run.
-fn refuse_unrunnable(transaction: &Transaction, done: &[Done], diags: &mut Diagnostics) {
-    let Err(e) = Linked::new(transaction.working()) else { return };
+/// Blames the statement whose expression the packet path cannot run, or the flowtable that a device cannot take.
+fn refuse_unrunnable(
+    transaction: &Transaction,
+    done: &[Done],
+    can_offload: CanOffload<'_>,
+    diags: &mut Diagnostics,
+) {
+    let e = match Linked::new(transaction.working()) {
+        Ok(linked) => {
+            diags.list.extend(can_offload(&linked.flowtables).err().map(|e| refused_flowtable(&e, done)));
+            return;
+        }
+        Err(e) => e,
+    };
     let loc = match &e.place {
         Place::Chain(name) => done
             .iter()
@@ -506,6 +536,19 @@ fn refuse_unrunnable(transaction: &Transaction, done: &[Done], diags: &mut Diagn
         others: Vec::new(),
         message: e.to_string(),
     });
+}
+
+/// The latest change of the flowtable is to blame.
+fn refused_flowtable(e: &CannotOffload, done: &[Done]) -> Diagnostic {
+    let place = done.iter().rev().find_map(|d| match &d.change {
+        Change::AddFlowtable { family, table, flowtable, .. }
+            if (*family, &**table, &*flowtable.name) == (e.family, &*e.table, &*e.flowtable) =>
+        {
+            Some(d.places.loc(&Blame::Flowtable))
+        }
+        _ => None,
+    });
+    Diagnostic::error(place.unwrap_or_default(), format!("Could not process rule: {e}"))
 }
 
 /// Whether a program changes what it is asked of: such state is what `reset` zeroes.

@@ -4,19 +4,15 @@
 //! Nothing waits for the device. At most one request is on its way for a flow; where the queue is full, the flow stays as it is
 //! and the next look at it tries again.
 
-use std::fmt;
-use std::sync::Arc;
-
 use penstock_conntrack::Conntrack;
 use penstock_flowtable::offload::{Answer, HardwareCounts, HardwareFlow, HardwareHalf, Request};
 use penstock_flowtable::{At, Direction, Flowtable, Key, Offloader, state};
 use penstock_net::Network;
 use penstock_program::image::FlowtableIndex;
-use penstock_ruleset::link::{Linked, LinkedFlowtable};
+use penstock_ruleset::link::{CannotOffload, LinkedFlowtable};
 
 use super::Flows;
 use super::add::of_connection;
-use super::table::OFFLOAD;
 use super::table::Table;
 use super::token;
 use crate::hooks::names;
@@ -25,26 +21,6 @@ use crate::settings::SECOND;
 /// Least time without packets in software after which the device is asked (`nf_flow_offload_stats()` asks when a tenth of the
 /// life is over).
 const ASK_AFTER: u64 = 3 * SECOND;
-
-/// A flowtable with `flags offload` has a device that cannot forward flows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CannotOffload {
-    /// Name of the ruleset's table.
-    pub table: Arc<str>,
-    /// The flowtable's.
-    pub flowtable: Arc<str>,
-    /// The device's.
-    pub device: Arc<str>,
-}
-
-impl fmt::Display for CannotOffload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CannotOffload { table, flowtable, device } = self;
-        write!(f, "flowtable {flowtable} of table {table}: Operation not supported by device {device}")
-    }
-}
-
-impl std::error::Error for CannotOffload {}
 
 /// A device that forwards flows, and the devices of the network whose frames it sees.
 #[derive(Debug)]
@@ -205,25 +181,37 @@ impl Flows {
         self.leaving.retain(|table| !table.flows.is_empty());
     }
 
-    /// Whether a device for flows sees the frames of a device.
-    pub(crate) fn sees(&self, device: u32) -> bool {
-        self.hardware.as_ref().is_some_and(|h| h.devices.contains(&device))
+    /// Whether all devices of flowtables that want it can forward flows.
+    pub(crate) fn can_offload(
+        &self,
+        net: &Network,
+        flowtables: &[LinkedFlowtable],
+    ) -> Result<(), CannotOffload> {
+        let devices = self.hardware.as_ref().map_or(&[][..], |h| &h.devices);
+        can_offload(net, flowtables, devices)
     }
 }
 
-impl Flows {
-    /// Whether all devices of flowtables that want it can forward flows.
-    pub(crate) fn can_offload(&self, net: &Network, linked: &Linked) -> Result<(), CannotOffload> {
-        for LinkedFlowtable { table, flowtable, .. } in &linked.flowtables {
-            if flowtable.flags & OFFLOAD == 0 {
-                continue;
-            }
-            let devices = net.links().iter().filter(|l| flowtable.devices.iter().any(|d| names(d, &l.name)));
-            if let Some(link) = devices.into_iter().find(|l| !self.sees(l.index)) {
-                let (table, flowtable) = (table.0.clone(), flowtable.name.clone());
-                return Err(CannotOffload { table, flowtable, device: link.name.clone() });
-            }
+/// Whether all devices of flowtables with `flags offload` can forward flows, if these devices of a network can: the kernel
+/// refuses a flowtable else.
+///
+/// # Errors
+/// One cannot.
+pub fn can_offload(
+    net: &Network,
+    flowtables: &[LinkedFlowtable],
+    devices: &[u32],
+) -> Result<(), CannotOffload> {
+    for LinkedFlowtable { family, table, flowtable } in flowtables.iter().filter(|f| f.is_for_devices()) {
+        let mut wanted = net.links().iter().filter(|l| flowtable.devices.iter().any(|d| names(d, &l.name)));
+        if let Some(link) = wanted.find(|l| !devices.contains(&l.index)) {
+            return Err(CannotOffload {
+                family: *family,
+                table: table.0.clone(),
+                flowtable: flowtable.name.clone(),
+                device: link.name.clone(),
+            });
         }
-        Ok(())
     }
+    Ok(())
 }

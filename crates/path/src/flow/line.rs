@@ -7,37 +7,43 @@ use penstock_flowtable::{Direction, Transmit, Tunnel};
 use penstock_net::Network;
 
 use super::add::of_connection;
-use super::{ListedFlow, RefusedFlow};
+use super::{FlowCounts, FlowEntry, Flows};
 use penstock_conntrack::{Connection, Tuple};
 use penstock_ruleset::Family;
+
+/// What happened to flows so far, and how often others were not offloaded, in lines.
+pub struct FlowSummary<'a>(pub(crate) &'a Flows);
+
+impl fmt::Display for FlowSummary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FlowCounts { added, expired, torn_down, ended, packets, chained, fell_back, taken, not_taken } =
+            self.0.counts();
+        writeln!(
+            f,
+            "{added} flows added, {expired} expired, {torn_down} torn down, {ended} ended with their connection; \
+             {packets} packets, {chained} of them in chains, {fell_back} fell back"
+        )?;
+        if taken + not_taken > 0 {
+            writeln!(f, "devices took flows {taken} times, and refused them {not_taken} times")?;
+        }
+        self.0.refusals().try_for_each(|(reason, count)| writeln!(f, "not offloaded {count} times: {reason}"))
+    }
+}
 
 const SECOND: f64 = 1e9;
 
 /// A flow, or why there is none, in lines.
 pub struct FlowLines<'a> {
-    what: What<'a>,
+    entry: FlowEntry<'a>,
     net: &'a Network,
     now: u64,
 }
 
-#[allow(clippy::large_enum_variant)]
-enum What<'a> {
-    Flow(ListedFlow<'a>),
-    Refused(RefusedFlow<'a>),
-}
-
-impl<'a> ListedFlow<'a> {
+impl<'a> FlowEntry<'a> {
     /// The lines that list it: where it is, each direction's way with packets and bytes and their average rates since it was
-    /// added, its age. `now` are nanoseconds since the epoch.
+    /// added, its age; or why it is not there. `now` are nanoseconds since the epoch.
     pub fn lines(self, net: &'a Network, now: u64) -> FlowLines<'a> {
-        FlowLines { what: What::Flow(self), net, now }
-    }
-}
-
-impl<'a> RefusedFlow<'a> {
-    /// The line that says why it is not in the flowtable.
-    pub fn lines(self, net: &'a Network) -> FlowLines<'a> {
-        FlowLines { what: What::Refused(self), net, now: 0 }
+        FlowLines { entry: self, net, now }
     }
 }
 
@@ -93,9 +99,9 @@ impl fmt::Display for Around<'_> {
 
 impl fmt::Display for FlowLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flow = match &self.what {
-            What::Flow(flow) => flow,
-            What::Refused(refused) => {
+        let flow = match &self.entry {
+            FlowEntry::Flow(flow) => flow,
+            FlowEntry::Refused(refused) => {
                 head(f, (refused.family, refused.table, refused.flowtable), &refused.connection)?;
                 return write!(f, "\n    not offloaded: {}", refused.reason);
             }

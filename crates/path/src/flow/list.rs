@@ -4,6 +4,7 @@ use penstock_conntrack::{Connection, Conntrack, status};
 use penstock_flowtable::{Arrival, At, Direction, Way, state};
 use penstock_ruleset::Family;
 
+use super::table::Table;
 use super::{FlowCounts, Flows, NotOffloaded, token};
 
 /// A flow as listings show it.
@@ -48,34 +49,48 @@ pub struct RefusedFlow<'a> {
     pub reason: NotOffloaded,
 }
 
+/// A connection that is in a flowtable, or that a rule wanted there.
+#[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant)]
+pub enum FlowEntry<'a> {
+    /// It is there.
+    Flow(ListedFlow<'a>),
+    /// It is not.
+    Refused(RefusedFlow<'a>),
+}
+
+impl Table {
+    /// A flow for listings. `None` if its connection has ended: it goes before the next packet.
+    fn listed<'a>(&'a self, conntrack: &'a Conntrack, flow: u32) -> Option<ListedFlow<'a>> {
+        let life = self.flows.life(flow);
+        let at = Direction::BOTH.map(|direction| At { flow, direction });
+        let halves = at.map(|at| self.flows.half(at));
+        let connection = conntrack.connection_ref(token::connection(life.connection))?;
+        if connection.status() & status::DYING != 0 {
+            return None;
+        }
+        Some(ListedFlow {
+            family: self.identity.family,
+            table: &self.identity.table,
+            flowtable: &self.identity.name,
+            connection,
+            added: life.added,
+            used: self.flows.used(flow),
+            closing: halves[0].has(state::CLOSING),
+            hardware: halves[0].has(state::HARDWARE),
+            packets: halves.map(|half| (half.packets, half.bytes)),
+            arrivals: halves.map(|half| self.flows.arrival_at(half.arrival())),
+            ways: at.map(|at| self.flows.way(at)),
+        })
+    }
+}
+
 impl Flows {
     /// All flows.
     pub(crate) fn list<'a>(&'a self, conntrack: &'a Conntrack) -> impl Iterator<Item = ListedFlow<'a>> {
-        self.tables.iter().flat_map(move |table| {
-            table.flows.iter().filter_map(move |flow| {
-                let life = table.flows.life(flow);
-                let at = Direction::BOTH.map(|direction| At { flow, direction });
-                let halves = at.map(|at| table.flows.half(at));
-                let connection = conntrack.connection_ref(token::connection(life.connection))?;
-                // One that has ended takes its flow with it before the next packet.
-                if connection.status() & status::DYING != 0 {
-                    return None;
-                }
-                Some(ListedFlow {
-                    family: table.identity.family,
-                    table: &table.identity.table,
-                    flowtable: &table.identity.name,
-                    connection,
-                    added: life.added,
-                    used: table.flows.used(flow),
-                    closing: halves[0].has(state::CLOSING),
-                    hardware: halves[0].has(state::HARDWARE),
-                    packets: halves.map(|half| (half.packets, half.bytes)),
-                    arrivals: halves.map(|half| table.flows.arrival_at(half.arrival())),
-                    ways: at.map(|at| table.flows.way(at)),
-                })
-            })
-        })
+        self.tables
+            .iter()
+            .flat_map(move |table| table.flows.iter().filter_map(move |flow| table.listed(conntrack, flow)))
     }
 
     /// All connections that are not where a rule wanted them.
@@ -84,17 +99,37 @@ impl Flows {
         conntrack: &'a Conntrack,
     ) -> impl Iterator<Item = RefusedFlow<'a>> {
         let connections = self.tables.first().map(|_| conntrack.iter()).into_iter().flatten();
-        connections.filter_map(move |connection| {
-            let (index, reason) = token::refusal(conntrack.refusal(connection.number())?)?;
-            let identity = &self.table(index)?.identity;
-            Some(RefusedFlow {
-                family: identity.family,
-                table: &identity.table,
-                flowtable: &identity.name,
-                connection,
-                reason,
-            })
+        connections.filter_map(move |connection| self.refused(conntrack, connection))
+    }
+
+    fn refused<'a>(
+        &'a self,
+        conntrack: &'a Conntrack,
+        connection: Connection<'a>,
+    ) -> Option<RefusedFlow<'a>> {
+        let (index, reason) = token::refusal(conntrack.refusal(connection.number())?)?;
+        let identity = &self.table(index)?.identity;
+        Some(RefusedFlow {
+            family: identity.family,
+            table: &identity.table,
+            flowtable: &identity.name,
+            connection,
+            reason,
         })
+    }
+
+    /// What is to be said of a connection.
+    pub(crate) fn entry<'a>(
+        &'a self,
+        conntrack: &'a Conntrack,
+        connection: Connection<'a>,
+    ) -> Option<FlowEntry<'a>> {
+        let Some(token) = conntrack.offloaded(connection.number()) else {
+            return self.refused(conntrack, connection).map(FlowEntry::Refused);
+        };
+        let (uid, flow) = token::flow(token);
+        let table = self.tables.iter().find(|table| table.uid == uid)?;
+        table.listed(conntrack, flow).map(FlowEntry::Flow)
     }
 
     /// How often `flow add` did not put a packet's flow into a flowtable, by reason; only those that occurred.

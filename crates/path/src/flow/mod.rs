@@ -27,9 +27,9 @@ use penstock_conntrack::Conntrack;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
-pub use hardware::CannotOffload;
-pub use line::FlowLines;
-pub use list::{ListedFlow, RefusedFlow};
+pub use hardware::can_offload;
+pub use line::{FlowLines, FlowSummary};
+pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
 pub use table::FlowCounts;
 

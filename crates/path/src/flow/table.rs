@@ -15,8 +15,7 @@ use super::token;
 use super::ways::Resolved;
 use crate::settings::FlowSettings;
 
-/// `NFT_FLOWTABLE_HW_OFFLOAD`, `NFT_FLOWTABLE_COUNTER`.
-pub(super) const OFFLOAD: u32 = 1;
+/// `NFT_FLOWTABLE_COUNTER`.
 const COUNTER: u32 = 2;
 
 /// What tells flowtables apart from one generation to the next.
@@ -174,7 +173,7 @@ impl Table {
     pub(super) fn update(&mut self, linked: &LinkedFlowtable) {
         self.early = linked.flowtable.early;
         self.counter = linked.flowtable.flags & COUNTER != 0;
-        self.hardware = linked.flowtable.flags & OFFLOAD != 0;
+        self.hardware = linked.is_for_devices();
     }
 
     /// A flow was added.

@@ -1,0 +1,68 @@
+//! Long listings, page by page: the worker makes one between two bursts.
+
+use std::fmt::Write;
+
+use penstock_conntrack::Style;
+use penstock_path::Dataplane;
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// Connections, as `conntrack -L` has them.
+    Connections,
+    /// Flows in flowtables, and connections that rules wanted there and that are not.
+    Flows,
+}
+
+/// Part of a listing.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// Whole lines.
+    pub(crate) text: String,
+    /// Number of the connection that the next page begins with; `None` if this is the last one.
+    pub(crate) next: Option<u32>,
+}
+
+/// Bytes after which a page ends.
+const LONG: usize = 64 << 10;
+/// Connections that a page looks at.
+const CONNECTIONS: usize = 8192;
+
+impl List {
+    /// What begins with the connection of a number. `now` in nanoseconds since the epoch.
+    pub(crate) fn page(self, path: &Dataplane, first: u32, now: u64) -> Page {
+        let mut page = Page::default();
+        let mut seen = 0;
+        // Writing to a String does not fail.
+        let _ = match self {
+            List::Connections => path.conntrack().iter_from(first).try_for_each(|connection| {
+                page.fits(&mut seen, connection.number())?;
+                let _ = writeln!(page.text, "{}", connection.line(Style::default()));
+                Some(())
+            }),
+            List::Flows => path.flow_entries(first).try_for_each(|(number, entry)| {
+                page.fits(&mut seen, number)?;
+                if let Some(entry) = entry {
+                    let _ = writeln!(page.text, "{}", entry.lines(path.network(), now));
+                }
+                Some(())
+            }),
+        };
+        if self == List::Flows && page.next.is_none() {
+            let _ = write!(page.text, "{}", path.flow_summary());
+        }
+        page
+    }
+}
+
+impl Page {
+    /// `None`, and the place is noted, if the page is full before this connection.
+    fn fits(&mut self, seen: &mut usize, number: u32) -> Option<()> {
+        if self.text.len() >= LONG || *seen >= CONNECTIONS {
+            self.next = Some(number);
+            return None;
+        }
+        *seen += 1;
+        Some(())
+    }
+}
