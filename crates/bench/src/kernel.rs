@@ -16,7 +16,7 @@ mod lab;
 use std::rc::Rc;
 
 use penstock_bpf::{Mode, Next, Place, Program, xdp};
-use penstock_ebpf::flow::{FlowHalf, Flows};
+use penstock_ebpf::flow::{FlowHalf, Flows, Site};
 use penstock_ebpf::rules::{Device, Entry, Job, compile};
 use penstock_flowtable::{Arrival, Key, Way};
 use penstock_ruleset::link::Linked;
@@ -209,7 +209,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
 /// Flows from r0 to r1 in a map, with their source translated or as they are.
 fn flows(lab: Lab, place: Place, count: u16, translate: bool) -> Result<Lab> {
     let flows = Flows::new(1 << 20);
-    let code = flows.program(place, &Next::Pass).map_err(|e| e.to_string())?;
+    let code = flows.program(&Site::new(place, Next::Pass)).map_err(|e| e.to_string())?;
     let program = Program::load(place, "bench_flows", &code).map_err(|e| e.to_string())?;
     let arrival = Arrival::on(lab.index("r0")?);
     let way = Way::neighbour(lab.index("r1")?, lab::BEHIND, lab::R1, 1500);

@@ -116,6 +116,9 @@ pub struct Ran {
 /// The largest frame that comes out of a run by hand.
 const FRAME: usize = 1 << 16;
 
+/// `BPF_F_BEFORE`, and nothing that is before.
+const TCX_FIRST: u32 = 1 << 3;
+
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
 
@@ -125,40 +128,8 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and `CAP_NET_ADMIN`).
     pub fn load(place: Place, name: &str, code: &Code) -> Result<Self, LoadError> {
-        let mut insns = code.insns.clone();
-        for (at, map) in &code.maps {
-            use std::os::fd::AsRawFd;
-            let fd = map.create()?.as_raw_fd();
-            if let Some(insn) = insns.get_mut(*at) {
-                insn.imm = fd;
-            }
-        }
-        let (kind, attach) = numbers(place);
-        // Maps are told apart by address: clones of an `Arc` are the same one.
-        let mut maps: Vec<Arc<Map>> = Vec::new();
-        for (_, map) in &code.maps {
-            if !maps.iter().any(|m| Arc::ptr_eq(m, map)) {
-                maps.push(map.clone());
-            }
-        }
-        let info = btf::functions(&code.functions);
-        let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
-        let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
-        let parts = ProgParts { kind, attach, insns: &insns, name, functions };
-        let error = match sys::prog_load(parts, &mut []) {
-            Ok(fd) => return Ok(Program { fd, place, maps }),
-            Err(error) => error,
-        };
-        // Once more, to hear why.
-        let mut log = vec![0; LOG];
-        let error = match sys::prog_load(parts, &mut log) {
-            Ok(fd) => return Ok(Program { fd, place, maps }),
-            Err(again) if again.raw_os_error() == Some(libc::ENOSPC) => error,
-            Err(again) => again,
-        };
-        let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
-        log.truncate(end);
-        Err(LoadError { error, log: String::from_utf8_lossy(&log).into_owned() })
+        let (fd, maps) = load(numbers(place), name, code)?;
+        Ok(Program { fd, place, maps })
     }
 
     /// Where it runs.
@@ -238,7 +209,7 @@ impl Program {
         sys::prog_test_run(self.fd.as_fd(), run).map(drop)
     }
 
-    /// Attaches it to a device of the network namespace at hand.
+    /// Attaches it to a device of the network namespace at hand; at tcx in front of what is there.
     ///
     /// # Errors
     /// Those of bpf(2): `EBUSY` or `EEXIST` where there is a program already, `EOPNOTSUPP` where the driver has no XDP,
@@ -246,7 +217,8 @@ impl Program {
     pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
         let (_, attach) = numbers(self.place);
         let flags = match (self.place, mode) {
-            (Place::Tcx, _) | (Place::Xdp, Mode::Any) => 0,
+            (Place::Tcx, _) => TCX_FIRST,
+            (Place::Xdp, Mode::Any) => 0,
             (Place::Xdp, Mode::Generic) => 1 << 1,
             (Place::Xdp, Mode::Native) => 1 << 2,
         };
@@ -266,6 +238,88 @@ impl Program {
 impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// Loads code as a program of a kind, for an attach type; its maps are made if they are not there yet.
+fn load((kind, attach): (u32, u32), name: &str, code: &Code) -> Result<(OwnedFd, Vec<Arc<Map>>), LoadError> {
+    let mut insns = code.insns.clone();
+    for (at, map) in &code.maps {
+        use std::os::fd::AsRawFd;
+        let fd = map.create()?.as_raw_fd();
+        if let Some(insn) = insns.get_mut(*at) {
+            insn.imm = fd;
+        }
+    }
+    // Maps are told apart by address: clones of an `Arc` are the same one.
+    let mut maps: Vec<Arc<Map>> = Vec::new();
+    for (_, map) in &code.maps {
+        if !maps.iter().any(|m| Arc::ptr_eq(m, map)) {
+            maps.push(map.clone());
+        }
+    }
+    let info = btf::functions(&code.functions);
+    let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
+    let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
+    let parts = ProgParts { kind, attach, insns: &insns, name, functions };
+    let error = match sys::prog_load(parts, &mut []) {
+        Ok(fd) => return Ok((fd, maps)),
+        Err(error) => error,
+    };
+    // Once more, to hear why.
+    let mut log = vec![0; LOG];
+    let error = match sys::prog_load(parts, &mut log) {
+        Ok(fd) => return Ok((fd, maps)),
+        Err(again) if again.raw_os_error() == Some(libc::ENOSPC) => error,
+        Err(again) => again,
+    };
+    let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+    log.truncate(end);
+    Err(LoadError { error, log: String::from_utf8_lossy(&log).into_owned() })
+}
+
+/// A filter of sockets (`BPF_PROG_TYPE_SOCKET_FILTER`): how many bytes of a packet a socket gets, 0 for nothing of it.
+#[derive(Debug)]
+pub struct SocketFilter {
+    fd: OwnedFd,
+    /// It uses them.
+    _maps: Vec<Arc<Map>>,
+}
+
+impl SocketFilter {
+    /// Loads a filter.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn load(name: &str, code: &Code) -> Result<Self, LoadError> {
+        const SOCKET_FILTER: u32 = 1;
+        let (fd, maps) = load((SOCKET_FILTER, 0), name, code)?;
+        Ok(SocketFilter { fd, _maps: maps })
+    }
+
+    /// Sets it before a socket, until another one is, or [`SocketFilter::detach`].
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub fn attach(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::attach_filter(socket, self.fd.as_fd())
+    }
+
+    /// The socket gets all packets again.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2); `ENOENT` if there was no filter.
+    pub fn detach(socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::detach_filter(socket)
+    }
+
+    /// Runs it on a frame; its result.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run(&self, frame: &[u8]) -> io::Result<u32> {
+        let run = TestRun { input: frame, repeat: 1, ..TestRun::default() };
+        Ok(sys::prog_test_run(self.fd.as_fd(), run)?.verdict)
     }
 }
 

@@ -308,6 +308,25 @@ pub(crate) fn info(object: BorrowedFd<'_>, out: &mut [u8]) -> io::Result<()> {
     Attr::new().fd(0, object).u32(4, out.len() as u32).slice_mut(8, out).call(Command::ObjInfo).map(drop)
 }
 
+fn set_socket(socket: BorrowedFd<'_>, option: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the value lives through the call, which only reads it.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sets a program as the filter of a socket.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    set_socket(socket, libc::SO_ATTACH_BPF, program.as_raw_fd())
+}
+
+/// Takes the filter of a socket away.
+pub(crate) fn detach_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_socket(socket, libc::SO_DETACH_BPF, 0)
+}
+
 /// The clock of BPF programs, nanoseconds (`CLOCK_MONOTONIC`).
 pub fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

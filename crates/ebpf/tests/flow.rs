@@ -5,8 +5,8 @@ mod rights;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_bpf::{Next, Place, Program, tcx, xdp};
-use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports};
+use penstock_bpf::{Next, Place, Program, SocketFilter, possible_cpus, tcx, xdp};
+use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Hardware, Port, Ports, Site};
 use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
 use penstock_flowtable::tunnel::Outer;
@@ -284,8 +284,9 @@ fn frames_of_flows_leave_as_the_flow_says() {
     for case in cases() {
         let name = case.name;
         let flows = Flows::new(16);
-        let program = Program::load(Place::Xdp, "flow", &flows.program(Place::Xdp, &Next::Pass).unwrap())
-            .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let program =
+            Program::load(Place::Xdp, "flow", &flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap())
+                .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
@@ -325,8 +326,9 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             continue;
         }
         let flows = Flows::new(16);
-        let program = Program::load(Place::Tcx, "flow", &flows.program(Place::Tcx, &Next::Pass).unwrap())
-            .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let program =
+            Program::load(Place::Tcx, "flow", &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap())
+                .unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
         let half = FlowHalf { key: &case.key, arrival: &case.arrival, to: &case.to, way: &case.way };
         flows.add(&half, 5).unwrap();
         let before = program.run(&case.frame, 0, 1).unwrap();
@@ -343,10 +345,73 @@ fn packets_of_flows_leave_tcx_as_the_flow_says() {
             None => (tcx::NEXT, &case.frame, 0),
         };
         assert_eq!((before.verdict, &before.frame), (verdict, frame), "{name}");
+        // The filter of a packet socket keeps exactly these from it. By hand it is run behind the link header, so there are two.
+        let filter = SocketFilter::load("filter", &flows.filter(&Site::claims(), None).unwrap());
+        let filter = filter.unwrap_or_else(|e| panic!("{name}: {e}\n{}", e.log));
+        let twice = [case.frame.get(..14).unwrap(), &case.frame].concat();
+        assert_eq!(filter.run(&twice).unwrap() == 0, sent.is_some(), "{name}");
         let FlowStatistics { packets: counted, bytes, .. } = flows.statistics(&half).unwrap().unwrap();
         assert_eq!((counted, bytes), (packets, packets * (case.frame.len() as u64 - 14)), "{name}");
     }
 }
+
+/// What packet sockets got the program at tcx leaves alone, once; in XDP frames go up that are for others, or that a device was
+/// to finish.
+#[test]
+fn what_somebody_else_has_or_has_to_do_goes_up() {
+    if !rights::may_load() {
+        return;
+    }
+    let flows = Flows::new(16);
+    let (key, to) = translated();
+    let half = FlowHalf { key: &key, arrival: &Arrival::on(DEVICE), to: &to, way: &way() };
+    flows.add(&half, 0).unwrap();
+    let load = |site: &Site| Program::load(site.place, "flow", &flows.program(site).unwrap()).unwrap();
+    let frame = || came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53) / payload(b"data");
+
+    let claims = Site::claims();
+    let site = Site { claims: Some(claims.clone()), ..Site::new(Place::Tcx, Next::Pass) };
+    let program = load(&site);
+    let note = |word: u64| {
+        let words: Vec<u8> = (0..possible_cpus()).flat_map(|_| word.to_ne_bytes()).collect();
+        claims.set(&[0; 4], &words).unwrap();
+    };
+    let run = || program.run(&frame().build(), 0, 1).unwrap().verdict;
+    assert_eq!(run(), tcx::REDIRECT);
+    note(1);
+    assert_eq!(run(), tcx::NEXT);
+    note(0);
+    assert_eq!(run(), tcx::REDIRECT);
+
+    let mac = |n| Some(penstock_wire::ethernet::Mac([2, 0, 0, 0, 0, n]));
+    for (address, unfinished, checksum, verdict) in [
+        (mac(2), false, None, xdp::REDIRECT),
+        (mac(3), false, None, xdp::PASS),
+        (mac(2), true, None, xdp::REDIRECT),
+        (mac(2), true, Some(0), xdp::REDIRECT),
+        (mac(2), true, Some(PSEUDO), xdp::PASS),
+        (mac(2), false, Some(PSEUDO), xdp::REDIRECT),
+    ] {
+        let mut bytes = frame().build();
+        if let Some(checksum) = checksum {
+            bytes[40..42].copy_from_slice(&u16::to_be_bytes(checksum));
+        }
+        let site = Site { address, unfinished, ..Site::new(Place::Xdp, Next::Pass) };
+        let found = load(&site).run(&bytes, 0, 1).unwrap().verdict;
+        assert_eq!(found, verdict, "{address:?} {unfinished} {checksum:?}");
+    }
+}
+
+/// The sum over addresses, protocol and length of the frame above.
+const PSEUDO: u16 = {
+    let words = [0xc612, 0x0107, 0xc612, 0x0909, 17, 12];
+    let (mut sum, mut i) = (0_u32, 0);
+    while i < words.len() {
+        sum += words[i];
+        i += 1;
+    }
+    ((sum & 0xffff) + (sum >> 16)) as u16
+};
 
 /// Both directions, on ports: the device `wan` is a VLAN device on the port.
 #[test]
@@ -359,7 +424,7 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     let mut vlan = Encaps::NONE;
     assert!(vlan.push(Encap { id: 9, protocol: 0x8100 }));
     let flows = Arc::new(Flows::new(4));
-    let code = flows.program(Place::Xdp, &Next::Pass).unwrap();
+    let code = flows.program(&Site::new(Place::Xdp, Next::Pass)).unwrap();
     let program = Program::load(Place::Xdp, "flow", &code).unwrap();
     let mut hardware = Hardware::new(flows.clone(), ports.clone());
     let (there, out) = translated();
@@ -373,11 +438,11 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
         halves: [half(there, Arrival::on(lan), out, wan), half(back, reply_arrival, back_out, lan)],
     };
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no ports");
-    let port = |encaps, place| Some(Port { device: DEVICE, encaps, place });
-    ports.set(lan, port(Encaps::NONE, Some(Place::Xdp)));
-    ports.set(wan, port(vlan, None));
+    let port = |encaps, xdp_sends| Some(Port { device: DEVICE, encaps, place: Some(Place::Xdp), xdp_sends });
+    ports.set(lan, port(Encaps::NONE, true));
+    ports.set(wan, port(vlan, false));
     assert_eq!(hardware.add(1, &flow), Err(OffloadError::Unsupported), "no way out");
-    ports.set(wan, port(vlan, Some(Place::Xdp)));
+    ports.set(wan, port(vlan, true));
     assert_eq!(hardware.add(1, &flow), Ok(()));
     assert_eq!(hardware.statistics(1).unwrap(), HardwareCounts::default());
     let frame = (came() / Ipv4::new("198.18.1.7", "198.18.9.9") / Udp::new(1000, 53)).build();
@@ -398,7 +463,9 @@ fn the_flowtable_gives_flows_to_the_maps_and_hears_of_them() {
     };
     let mut added = (0..).map(|n| hardware.add(u64::from(n) + 2, &other(n)));
     assert_eq!(added.find(|r| r.is_err()), Some(Err(OffloadError::Full)));
-    assert_eq!(hardware.delete(1).packets, counts.packets);
+    // What was told is not told again.
+    let since = hardware.statistics(1).unwrap().packets;
+    assert_eq!((since, hardware.delete(1).packets), ([(0, 0); 2], [(0, 0); 2]));
     assert_eq!(program.run(&frame, 0, 1).unwrap().verdict, xdp::PASS);
     assert_eq!((hardware.statistics(1), hardware.delete(1)), (None, HardwareCounts::default()));
     assert_eq!(hardware.add(1, &flow), Ok(()));

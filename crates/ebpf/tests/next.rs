@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_bpf::asm::Asm;
 use penstock_bpf::{Map, MapKind, MapSpec, Next, Place, Program, xdp};
-use penstock_ebpf::flow::Flows;
+use penstock_ebpf::flow::{Flows, Site};
 use penstock_wire::build::*;
 
 fn map(kind: MapKind) -> Arc<Map> {
@@ -32,7 +32,7 @@ fn packets_without_flow_go_on_to_the_program_that_is_there_now() {
         // No queue has a socket: the kernel.
         otherwise: Box::new(Next::Sockets(sockets)),
     };
-    let code = Flows::new(4).program(Place::Xdp, &next).unwrap();
+    let code = Flows::new(4).program(&Site::new(Place::Xdp, next)).unwrap();
     let flows = Program::load(Place::Xdp, "flows", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
     assert_eq!(verdict_of(&flows), xdp::PASS, "nothing is there");
     for verdict in [xdp::DROP, xdp::TX] {

@@ -278,7 +278,7 @@ fn programs_need_three_rights() {
             rights::keep_only(&[rights::NET_ADMIN, rights::BPF, rights::PERFMON]);
             compiled.load("rules").map(drop).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
             for place in [Place::Xdp, Place::Tcx] {
-                let code = flows.program(place, &Next::Pass).unwrap();
+                let code = flows.program(&penstock_ebpf::flow::Site::new(place, Next::Pass)).unwrap();
                 Program::load(place, "flow", &code)
                     .map(drop)
                     .unwrap_or_else(|e| panic!("{place}: {e}\n{}", e.log));

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use penstock_bpf::{Link, Mode, Next, Place, Program};
-use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows};
+use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Site};
 use penstock_flowtable::{Arrival, Key, Way};
 
 const A: [u8; 4] = [198, 18, 0, 7];
@@ -134,7 +134,7 @@ fn send(lab: &Lab, place: Option<Place>) -> ([FlowStatistics; 2], f64) {
     let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
     let flows = Flows::new(64);
     let links: Vec<Link> = place.map_or_else(Vec::new, |place| {
-        let code = flows.program(place, &Next::Pass).unwrap();
+        let code = flows.program(&Site::new(place, Next::Pass)).unwrap();
         let program = Program::load(place, "flow", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
         lab.inside("r", || [r0, r1].map(|device| program.attach(device, Mode::Native).unwrap()).into())
     });

@@ -33,7 +33,7 @@ pub struct HardwareFlow {
     pub halves: [HardwareHalf; 2],
 }
 
-/// What a device has forwarded of a flow since it took it.
+/// What a device has forwarded of a flow since it was asked last, or took it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardwareCounts {
     /// Packets and bytes from the network header on, of each direction.

@@ -5,6 +5,7 @@
 //! - [`State`] is what dumps say, and [`State::network`] the network of it;
 //! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What notifications do not say
 //!   (an IPv4 route that goes with its device, for instance) is concluded; when some were lost, all is read again;
+//! - [`XdpSocket`] asks what devices can do with XDP;
 //! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another.
 //!
 //! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host order, as in `penstock_net`.
@@ -19,9 +20,11 @@ mod route;
 mod rule;
 mod socket;
 mod state;
+mod xdp;
 
 pub use link::{Device, Master};
 pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};
 pub use socket::Socket;
 pub use state::State;
+pub use xdp::XdpSocket;

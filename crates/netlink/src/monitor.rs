@@ -99,7 +99,7 @@ pub struct Monitor {
 impl Monitor {
     /// From now on.
     pub fn new() -> io::Result<Monitor> {
-        let socket = Socket::open(libc::SOCK_NONBLOCK)?;
+        let socket = Socket::open(libc::NETLINK_ROUTE, libc::SOCK_NONBLOCK)?;
         socket
             .set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, QUEUED)
             .or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, QUEUED))?;

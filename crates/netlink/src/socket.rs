@@ -28,13 +28,13 @@ fn check(result: i64) -> io::Result<usize> {
 impl Socket {
     /// A socket in the network namespace of the thread.
     pub fn new() -> io::Result<Self> {
-        Self::open(0)
+        Self::open(libc::NETLINK_ROUTE, 0)
     }
 
-    pub(crate) fn open(flags: i32) -> io::Result<Self> {
+    pub(crate) fn open(protocol: i32, flags: i32) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | flags;
         // SAFETY: no pointers.
-        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) }.into())?;
+        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) }.into())?;
         // SAFETY: a new descriptor that nobody else has.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         // SAFETY: all zeroes are a valid address: the kernel chooses.

@@ -1,11 +1,11 @@
 //! The programs. At tcx a packet is a `struct sk_buff`: its tag is beside it, its checksum may be unfinished, and it may be
 //! larger than the MTU, to be cut on its way out.
 
+use penstock_wire::ethernet::Mac;
 use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol};
 
-use super::Flows;
 use super::layout::*;
-use penstock_bpf::Next;
+use super::{Flows, Site, claim};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_bpf::{Place, tcx, xdp};
 
@@ -19,17 +19,19 @@ struct Fields {
 const fn fields(place: Place) -> Fields {
     match place {
         Place::Xdp => Fields { data: 0, data_end: 4, device: 12 },
-        Place::Tcx => Fields { data: 76, data_end: 80, device: 40 },
+        Place::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
     }
 }
 
 /// More of `struct __sk_buff`.
-const SKB_LEN: i16 = 0;
-const SKB_PROTOCOL: i16 = 16;
-const SKB_VLAN_PRESENT: i16 = 20;
-const SKB_VLAN_TCI: i16 = 24;
-const SKB_VLAN_PROTO: i16 = 28;
-const SKB_GSO_SIZE: i16 = 176;
+pub(super) const SKB_LEN: i16 = 0;
+pub(super) const SKB_PKT_TYPE: i16 = 4;
+pub(super) const SKB_PROTOCOL: i16 = 16;
+pub(super) const SKB_VLAN_PRESENT: i16 = 20;
+pub(super) const SKB_VLAN_TCI: i16 = 24;
+pub(super) const SKB_VLAN_PROTO: i16 = 28;
+pub(super) const SKB_DEVICE: i16 = 40;
+pub(super) const SKB_GSO_SIZE: i16 = 176;
 
 /// Flags of `bpf_l4_csum_replace()`: the pseudo header changes; a UDP checksum of zero stays, and none becomes zero.
 const PSEUDO_HEADER: i32 = 1 << 4;
@@ -53,12 +55,12 @@ const FLOW: Reg = R9;
 /// The verifier wants to know how far headers go.
 const FURTHEST: i32 = 64;
 
-const ETHERNET: i32 = ethernet::LEN as i32;
+pub(super) const ETHERNET: i32 = ethernet::LEN as i32;
 /// As many bytes as headers take at tcx: link, IPv6, TCP.
 const LINEAR: i32 = ETHERNET + 40 + 20;
 
 /// Two bytes of a frame as they are loaded.
-const fn raw(number: u16) -> i32 {
+pub(super) const fn raw(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()) as i32
 }
 
@@ -87,10 +89,11 @@ impl Family {
 }
 
 /// The program for a place.
-pub(super) fn program(flows: &Flows, place: Place, next: &Next) -> Result<Code, AsmError> {
+pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let mut asm = Asm::new();
     let (next_label, drop) = (asm.label(), asm.label());
-    let mut writer = Writer { asm, place, flows, next: next_label, drop };
+    let place = site.place;
+    let mut writer = Writer { asm, place, site, flows, next: next_label, drop };
     let v6 = match place {
         Place::Xdp => writer.link(),
         Place::Tcx => writer.buffer(),
@@ -102,7 +105,7 @@ pub(super) fn program(flows: &Flows, place: Place, next: &Next) -> Result<Code, 
     writer.family(Family::V6);
     let Writer { mut asm, .. } = writer;
     asm.bind(next_label);
-    next.emit(&mut asm, place);
+    site.next.emit(&mut asm, place);
     asm.bind(drop);
     asm.exit_with(match place {
         Place::Xdp => xdp::DROP,
@@ -114,6 +117,7 @@ pub(super) fn program(flows: &Flows, place: Place, next: &Next) -> Result<Code, 
 struct Writer<'a> {
     asm: Asm,
     place: Place,
+    site: &'a Site,
     flows: &'a Flows,
     /// For packets that are not of a flow; they are as they came.
     next: Label,
@@ -143,6 +147,13 @@ impl Writer<'_> {
             (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.mov(CONTEXT, R1);
         self.reach(R2, None, 14, self.next);
+        if let Some(Mac([a, b, c, d, e, f])) = self.site.address {
+            self.asm.load(Width::W, R4, R2, 0);
+            self.asm.mov32(R5, u32::from_ne_bytes([a, b, c, d]));
+            self.asm.jump_if(Cond::Ne, R4, R5, self.next);
+            self.asm.load(Width::H, R4, R2, 4);
+            self.asm.jump_if(Cond::Ne, R4, i32::from(u16::from_ne_bytes([e, f])), self.next);
+        }
         self.asm.load(Width::H, R4, R2, 12);
         self.asm.mov(R5, 0);
         self.asm.mov(OFFSET, 14);
@@ -190,8 +201,16 @@ impl Writer<'_> {
     /// As [`Writer::link`], at tcx.
     fn buffer(&mut self) -> Label {
         let (v6, untagged, linear) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.mov(CONTEXT, R1);
+        if let Some(claims) = &self.site.claims {
+            self.asm.store(Width::W, R10, OPAQUE, 0);
+            claim::take(&mut self.asm, claims, OPAQUE, self.next, self.drop);
+        }
         let asm = &mut self.asm;
-        asm.mov(CONTEXT, R1);
+        if self.site.address.is_some() {
+            asm.load(Width::W, R2, CONTEXT, SKB_PKT_TYPE);
+            asm.jump_if(Cond::Ne, R2, 0, self.next);
+        }
         // Headers may be elsewhere than at the beginning of its memory; those of all packets that are looked at here fit.
         asm.load(Width::W, R2, CONTEXT, fields(Place::Tcx).data);
         asm.load(Width::W, R3, CONTEXT, fields(Place::Tcx).data_end);
@@ -339,6 +358,9 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Eq, R0, 0, self.next);
         self.asm.mov(FLOW, R0);
         self.fits(family);
+        if self.site.unfinished && self.place == Place::Xdp {
+            self.finished(family);
+        }
         match self.place {
             Place::Xdp => self.shift(),
             Place::Tcx => self.tags(),
@@ -374,6 +396,43 @@ impl Writer<'_> {
         self.asm.bind(compare);
         self.asm.load(Width::W, R4, FLOW, value::MTU);
         self.asm.jump_if(Cond::Gt, R5, R4, self.next);
+    }
+
+    /// A checksum that is the sum of the pseudo header, and nothing else, is about to be finished by a device.
+    fn finished(&mut self, family: Family) {
+        let (udp, compare) = (self.asm.label(), self.asm.label());
+        let header = family.header();
+        self.asm.load(Width::W, R5, R10, family.protocol());
+        self.asm.jump_if(Cond::Eq, R5, i32::from(protocol::UDP), udp);
+        self.reach(IP, Some(OFFSET), header + 20, self.next);
+        self.asm.load(Width::H, R2, IP, header + 16);
+        self.asm.jump(compare);
+        self.asm.bind(udp);
+        self.reach(IP, Some(OFFSET), header + 8, self.next);
+        self.asm.load(Width::H, R2, IP, header + 6);
+        self.asm.bind(compare);
+        self.asm.load(Width::D, R4, R10, LENGTH);
+        self.asm.alu(Alu::Sub, R4, i32::from(header));
+        self.asm.swap(R4, 16);
+        self.asm.load(Width::W, R5, R10, family.protocol());
+        self.asm.swap(R5, 16);
+        self.asm.alu(Alu::Add, R4, R5);
+        let addresses = match family {
+            Family::V4 => 12..20,
+            Family::V6 => 8..40,
+        };
+        // Words of four bytes: their halves are added up when it is folded.
+        for at in addresses.step_by(4) {
+            self.asm.load(Width::W, R5, IP, at);
+            self.asm.alu(Alu::Add, R4, R5);
+        }
+        self.asm.mov(R5, R4);
+        self.asm.alu(Alu::Rsh, R5, 32);
+        self.asm.alu32(Alu::Mov, R4, R4);
+        self.asm.alu(Alu::Add, R4, R5);
+        self.fold();
+        self.fold();
+        self.asm.jump_if(Cond::Eq, R4, R2, self.next);
     }
 
     /// At tcx: the tag that it came with off, the one that it leaves with on. What has more in front goes up.

@@ -17,8 +17,10 @@ pub struct Port {
     pub device: u32,
     /// Tags that frames have there, outermost first: those of VLAN devices in between.
     pub encaps: Encaps,
-    /// Where the program is that sees what arrives; `None` if there is none, or nothing may leave by it.
+    /// Where the program is that sees what arrives; `None` if there is none.
     pub place: Option<Place>,
+    /// Frames can be sent by it from XDP (`NETDEV_XDP_ACT_NDO_XMIT`); from tcx they always can.
+    pub xdp_sends: bool,
 }
 
 /// Ports by the numbers that devices have in the network. Shared: it changes as devices come and go.
@@ -51,7 +53,34 @@ pub struct Hardware {
     flows: Arc<Flows>,
     ports: Ports,
     /// Flows that are there, on the kernel's devices.
-    known: HashMap<u64, [HardwareHalf; 2]>,
+    known: HashMap<u64, Known>,
+}
+
+/// A flow that is there.
+#[derive(Debug)]
+struct Known {
+    halves: [HardwareHalf; 2],
+    /// As the flowtable described it.
+    offered: [HardwareHalf; 2],
+    /// Packets and bytes that were told already.
+    told: [(u64, u64); 2],
+    /// It was taken out: a port is gone, or cannot send any more.
+    gone: bool,
+}
+
+impl Known {
+    /// What is new in the statistics of both directions; times become those since the epoch.
+    fn counts(&mut self, halves: [Option<FlowStatistics>; 2]) -> HardwareCounts {
+        let used = halves.iter().flatten().map(|s| s.used).max().unwrap_or(0);
+        let used = if used == 0 { 0 } else { used.saturating_add(monotonic_epoch()) };
+        let mut counts = HardwareCounts { used, ..HardwareCounts::default() };
+        for ((count, told), now) in counts.packets.iter_mut().zip(&mut self.told).zip(halves) {
+            let Some(FlowStatistics { packets, bytes, .. }) = now else { continue };
+            *count = (packets.saturating_sub(told.0), bytes.saturating_sub(told.1));
+            *told = (packets, bytes);
+        }
+        counts
+    }
 }
 
 /// A half on the kernel's devices.
@@ -69,7 +98,7 @@ impl Hardware {
     /// `None` if a device is no port, or the program that sees the packets cannot do what they need.
     fn place(&self, half: &HardwareHalf) -> Option<Placed> {
         let from = self.ports.get(half.arrival.device).filter(|p| p.encaps.as_slice().is_empty())?;
-        let to = self.ports.get(half.way.device).filter(|p| p.place.is_some())?;
+        let to = self.ports.get(half.way.device)?;
         let (mut arrival, mut way) = (half.arrival, half.way);
         arrival.device = from.device;
         way.device = to.device;
@@ -86,7 +115,7 @@ impl Hardware {
         }
         let placed = Placed { arrival, way };
         match from.place? {
-            Place::Xdp => Some(placed),
+            Place::Xdp => to.xdp_sends.then_some(placed),
             Place::Tcx => placed.half(half).suits_tcx().then_some(placed),
         }
     }
@@ -101,14 +130,6 @@ impl Placed {
 /// A half that is on the kernel's devices.
 fn known(half: &HardwareHalf) -> FlowHalf<'_> {
     FlowHalf { key: &half.key, arrival: &half.arrival, to: &half.leaves, way: &half.way }
-}
-
-/// Sums up both directions; times become those since the epoch.
-fn counts(halves: [Option<FlowStatistics>; 2]) -> HardwareCounts {
-    let of = |s: Option<FlowStatistics>| s.map_or((0, 0), |s| (s.packets, s.bytes));
-    let used = halves.iter().flatten().map(|s| s.used).max().unwrap_or(0);
-    let used = if used == 0 { 0 } else { used.saturating_add(monotonic_epoch()) };
-    HardwareCounts { packets: halves.map(of), used }
 }
 
 /// When the clock of BPF programs was zero, in nanoseconds since the epoch.
@@ -140,18 +161,36 @@ impl FlowOffload for Hardware {
         }
         let kept = [(original, there), (reply, back)];
         let kept = kept.map(|(half, at)| HardwareHalf { arrival: at.arrival, way: at.way, ..*half });
-        self.known.insert(cookie, kept);
+        let known = Known { halves: kept, offered: flow.halves, told: Default::default(), gone: false };
+        self.known.insert(cookie, known);
         Ok(())
     }
 
     fn delete(&mut self, cookie: u64) -> HardwareCounts {
-        let Some(halves) = self.known.remove(&cookie) else { return HardwareCounts::default() };
-        counts(halves.each_ref().map(|half| self.flows.remove(&known(half)).ok().flatten()))
+        let Some(mut flow) = self.known.remove(&cookie) else { return HardwareCounts::default() };
+        let last = flow.halves.each_ref().map(|half| self.flows.remove(&known(half)).ok().flatten());
+        flow.counts(last)
     }
 
     fn statistics(&mut self, cookie: u64) -> Option<HardwareCounts> {
-        let halves = self.known.get(&cookie)?;
-        let all = halves.each_ref().map(|half| self.flows.statistics(&known(half)).ok().flatten());
-        all.iter().all(Option::is_some).then(|| counts(all))
+        let flow = self.known.get(&cookie)?;
+        if flow.gone {
+            self.known.remove(&cookie);
+            return None;
+        }
+        let stays = flow.offered.iter().all(|half| self.place(half).is_some());
+        let all = flow.halves.each_ref().map(|half| {
+            let half = known(half);
+            let found = if stays { self.flows.statistics(&half) } else { self.flows.remove(&half) };
+            found.ok().flatten()
+        });
+        if !all.iter().all(Option::is_some) {
+            self.delete(cookie);
+            return None;
+        }
+        let flow = self.known.get_mut(&cookie)?;
+        // What it counted last is told first.
+        flow.gone = !stays;
+        Some(flow.counts(all))
     }
 }

@@ -9,12 +9,15 @@
 //! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that the map does not say goes
 //! up untouched: fragments, options, a TTL that ends here, segments with SYN, FIN or RST, packets larger than the MTU.
 
+mod claim;
 mod code;
 mod hardware;
 mod layout;
 
 use std::io;
 use std::sync::{Arc, Mutex};
+
+use penstock_wire::ethernet::Mac;
 
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
@@ -55,6 +58,36 @@ impl std::fmt::Display for AddError {
 
 impl std::error::Error for AddError {}
 
+/// Where a program stands, and what it has to mind there.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Where it runs.
+    pub place: Place,
+    /// What follows for packets that are not of a flow.
+    pub next: Next,
+    /// The device's link address: frames for others go up.
+    pub address: Option<Mac>,
+    /// Frames may come from a neighbour on the same machine, with checksums that were left to a device: in XDP nothing tells
+    /// of that. What looks so goes up.
+    pub unfinished: bool,
+    /// At tcx of a device with packet sockets, which see packets before: their [filter](Flows::filter) decides about each
+    /// packet, and leaves word in this map for those that the sockets get.
+    pub claims: Option<Arc<Map>>,
+}
+
+impl Site {
+    /// For packets that are for the host, with finished checksums.
+    pub fn new(place: Place, next: Next) -> Self {
+        Site { place, next, address: None, unfinished: false, claims: None }
+    }
+
+    /// The map for [`Site::claims`].
+    pub fn claims() -> Arc<Map> {
+        let kind = MapKind::PerCpuArray;
+        Arc::new(Map::new(MapSpec { name: "flow_claims", kind, key: 4, value: 8, entries: 1 }))
+    }
+}
+
 /// Devices that flows leave by, at most.
 const DEVICES: u32 = 256;
 
@@ -89,8 +122,16 @@ impl Flows {
     ///
     /// # Errors
     /// None that the caller could do something about.
-    pub fn program(&self, place: Place, next: &Next) -> Result<Code, AsmError> {
-        code::program(self, place, next)
+    pub fn program(&self, site: &Site) -> Result<Code, AsmError> {
+        code::program(self, site)
+    }
+
+    /// The filter for the packet sockets of a device with a program at tcx, see [`Site::claims`].
+    ///
+    /// # Errors
+    /// None that the caller could do something about.
+    pub fn filter(&self, claims: &Arc<Map>, address: Option<Mac>) -> Result<Code, AsmError> {
+        claim::filter(self, claims, address)
     }
 
     /// The three maps, to be [pinned](Map::pin).
