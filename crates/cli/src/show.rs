@@ -75,6 +75,10 @@ fn words(status: &Status, generation: u32) -> String {
         line(&mut out, &port.name, port.traffic.received, port.traffic.sent);
         line(&mut out, "  host", port.traffic.from_host, port.traffic.to_host);
         let _ = writeln!(out, "  {} by {}", port.device, port.carrier);
+        let offloaded = status.offloaded.iter().find(|o| o.name == port.name);
+        if let Some(place) = offloaded.and_then(|o| o.flows.as_ref()) {
+            let _ = writeln!(out, "  forwards flows itself, at {place}");
+        }
         for (count, what) in [
             (port.lost, "frames lost before they were received"),
             (port.refused, "frames not taken by the device"),
@@ -117,6 +121,7 @@ fn json(status: &Status, generation: u32) -> serde_json::Value {
                 "name": p.name,
                 "device": p.device,
                 "carrier": p.carrier,
+                "flows": status.offloaded.iter().find(|o| o.name == p.name).and_then(|o| o.flows.clone()),
                 "received": traffic(p.traffic.received),
                 "sent": traffic(p.traffic.sent),
                 "from_host": traffic(p.traffic.from_host),

@@ -38,6 +38,10 @@ const OPTIONS: &[Opt] = &[
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("sysctl", "settings of the path: timeouts and limits as sysctl(8) names them")
         .takes("NAME=VALUE...", Values::Any),
+    long(
+        "offload",
+        "all flowtables are for devices, as with `flags offload`, as far as these can forward flows",
+    ),
     long("allow-read", "let other users than root list the ruleset, monitor, and show"),
     flag('h', "help", "this text"),
 ];
@@ -59,6 +63,7 @@ struct Options {
     engine: Engine,
     settings: Settings,
     readers: bool,
+    offload: bool,
 }
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
@@ -69,6 +74,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         engine: Engine::Jit,
         settings: Settings::default(),
         readers: false,
+        offload: false,
     };
     let mut parser = lexopt::Parser::from_args(args);
     let sentence = |e: lexopt::Error| e.to_string();
@@ -100,6 +106,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                     set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))?;
                 }
             }
+            Long("offload") => options.offload = true,
             Long("allow-read") => options.readers = true,
             Long("help") | Short('h') => return Ok(None),
             Value(value) => {
@@ -143,6 +150,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         rules: options.rules,
         readers: options.readers,
         engine: options.engine,
+        offload: options.offload,
         settings: options.settings,
         nft: nft::call_of,
         names: || Box::new(SystemNames::default()),

@@ -20,6 +20,7 @@ use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::Guardian;
 use crate::inbox::Inbox;
 use crate::log;
+use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Port, Wire};
 use crate::rights;
 use crate::sink::{LiveSink, Out};
@@ -56,6 +57,8 @@ pub struct Config {
     pub readers: bool,
     /// What runs the chains.
     pub engine: Engine,
+    /// All flowtables are for devices, as far as these can forward flows.
+    pub offload: bool,
     /// Settings of the path.
     pub settings: Settings,
     /// Reads the arguments of `penstock nft`. The error is the message.
@@ -79,6 +82,7 @@ pub struct Daemon {
     worker: (Arc<Inbox<Request>>, std::thread::JoinHandle<()>),
     follow: (Arc<Inbox<Ask>>, std::thread::JoinHandle<()>),
     rules: Arc<Rules>,
+    offload: Arc<Offload>,
     config: Arc<Config>,
 }
 
@@ -104,14 +108,14 @@ pub fn run(config: Config) -> Result<(), String> {
         }
         started
     });
-    let (listener, (worker, follow, rules, config)) = match started {
+    let (listener, (worker, follow, rules, offload, config)) = match started {
         Ok(started) => started,
         Err(e) => {
             guardian.dismiss();
             return Err(e);
         }
     };
-    let daemon = Daemon { guardian, taken, worker, follow, rules, config };
+    let daemon = Daemon { guardian, taken, worker, follow, rules, offload, config };
     let result = daemon.load_rules().and_then(|()| daemon.serve(listener, &signals));
     daemon.stop(&mut socket);
     result
@@ -140,7 +144,7 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
 }
 
 type Thread<T> = (Arc<Inbox<T>>, std::thread::JoinHandle<()>);
-type Parts = (Thread<Request>, Thread<Ask>, Arc<Rules>, Arc<Config>);
+type Parts = (Thread<Request>, Thread<Ask>, Arc<Rules>, Arc<Offload>, Arc<Config>);
 
 impl Daemon {
     fn start(config: Config, socket: &mut Socket, taken: &[Taken], taps: Vec<Tap>) -> Result<Parts, String> {
@@ -154,7 +158,12 @@ impl Daemon {
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
             let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
             let kind = device.link.kind_name();
-            let wire = Wire { mtu: device.link.mtu, queues: device.queues, is_virtual: !kind.is_empty() };
+            let wire = Wire {
+                mtu: device.link.mtu,
+                queues: device.queues,
+                is_virtual: !kind.is_empty(),
+                mac: device.link.mac,
+            };
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             followed.push(Followed::new(taken.clone(), own, kind.into()));
             let port = Port::open(taken.clone(), wire, config.driver, tap)?;
@@ -168,10 +177,12 @@ impl Daemon {
         let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
+        let offload = Offload::new(ports.iter().map(OffloadPort::of).collect(), config.offload);
         let follow = Follow {
             socket: own,
             monitor,
             state,
+            offload: offload.clone(),
             ports: followed,
             worker: inbox.clone(),
             asks: asks.clone(),
@@ -196,12 +207,14 @@ impl Daemon {
         let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
+        let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
+        path.set_flow_offload(offloader, devices, config.offload);
         let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             thread.map_err(failed("a thread"))
         };
-        let rules = Arc::new(Rules::new(inbox.clone(), &config));
+        let rules = Arc::new(Rules::new(inbox.clone(), offload.clone(), &config));
         let working = spawn("worker", Box::new(move || worker.run()))?;
         let following = match spawn("follow", Box::new(move || follow.run())) {
             Ok(thread) => thread,
@@ -211,7 +224,7 @@ impl Daemon {
                 return Err(e);
             }
         };
-        Ok(((inbox, working), (asks, following), rules, Arc::new(config)))
+        Ok(((inbox, working), (asks, following), rules, offload, Arc::new(config)))
     }
 
     /// Loads the ruleset's file, as `nft -f` does.
@@ -235,17 +248,26 @@ impl Daemon {
     fn serve(&self, listener: std::os::unix::net::UnixListener, signals: &Signals) -> Result<(), String> {
         /// How soon something besides signals is noticed.
         const PULSE: Duration = Duration::from_millis(100);
+        /// How soon it is noticed what devices can do.
+        const LOOK: Duration = Duration::from_secs(1);
         let (to, ended) = channel();
         let end = Box::new(move || {
             let _ = to.send(());
         });
-        let server = Server::new(self.rules.clone(), self.worker.0.clone(), self.config.clone(), end);
+        let server = Server::new(
+            self.rules.clone(),
+            self.worker.0.clone(),
+            self.offload.clone(),
+            self.config.clone(),
+            end,
+        );
         let serving = std::thread::Builder::new().name("control".into());
         serving.spawn(move || server.serve(&listener)).map_err(|e| format!("a thread: {e}"))?;
         notify("READY=1");
         log("running");
         let watchdog = Watchdog::from_environment();
         let mut fed = Instant::now();
+        let mut looked = Instant::now();
         loop {
             match signals.wait(PULSE) {
                 Some(libc::SIGTERM | libc::SIGINT) => return Ok(()),
@@ -268,6 +290,10 @@ impl Daemon {
                 return Ok(());
             }
             self.rules.tick();
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.offload.refresh();
+            }
             if self.worker.1.is_finished() || self.follow.1.is_finished() {
                 return Err("a part of the dataplane has ended".into());
             }

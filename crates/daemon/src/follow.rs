@@ -12,6 +12,7 @@ use penstock_netlink::{Changed, Monitor, Socket, State};
 
 use crate::inbox::Inbox;
 use crate::log;
+use crate::offload::Offload;
 use crate::takeover::Taken;
 use crate::worker::Request;
 
@@ -47,6 +48,7 @@ pub(crate) struct Follow {
     pub(crate) monitor: Monitor,
     pub(crate) state: State,
     pub(crate) ports: Vec<Followed>,
+    pub(crate) offload: Arc<Offload>,
     pub(crate) worker: Arc<Inbox<Request>>,
     pub(crate) asks: Arc<Inbox<Ask>>,
 }
@@ -135,7 +137,9 @@ impl Follow {
             }
         }
         self.state.refresh(&mut self.socket, changed)?;
-        self.worker.send(Request::Network(Arc::new(self.network())));
+        let net = Arc::new(self.network());
+        self.offload.set_network(&net);
+        self.worker.send(Request::Network(net));
         if links {
             self.follow_ports();
         }

@@ -13,6 +13,7 @@
 //! - [`guardian`]: a process that gives the devices back when this one dies.
 //! - [`ports`]: how frames come and go.
 //! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`offload`]: flows and chains that devices do themselves.
 //! - [`follow`]: the thread that keeps the network in step with the kernel's.
 //! - [`control`]: the socket: the ruleset with its generations, what is shown, the end.
 //!
@@ -25,6 +26,7 @@ mod follow;
 mod guardian;
 mod inbox;
 mod listing;
+mod offload;
 mod ports;
 mod rights;
 mod sink;
@@ -32,6 +34,7 @@ mod takeover;
 mod worker;
 
 pub use daemon::{Config, PortConfig, Printer, TracePrinter, recover, run};
+pub use offload::Offloaded;
 pub use ports::Driver;
 pub use sink::{PortTraffic, Traffic};
 pub use worker::{PortStatus, Status};

@@ -1,13 +1,17 @@
 //! How the frames of ports come and go: chosen by what works, or as it is asked for.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
     PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, promiscuous, xdp,
 };
 
+use penstock_wire::ethernet::Mac;
+
+use crate::offload::Receives;
 use crate::takeover::Taken;
 
 /// What carries frames from and to a device.
@@ -69,6 +73,10 @@ pub struct Port {
     pub host_rx: Rx,
     /// What the host receives.
     pub host_tx: Tx,
+    /// The device, as programs on it need to know it.
+    pub wire: Wire,
+    /// How the wire's frames are received.
+    pub(crate) receives: Receives,
     /// Keeps the device promiscuous, and the kernel from what it receives.
     pub held: Held,
 }
@@ -89,6 +97,15 @@ pub struct Wire {
     pub queues: u32,
     /// A device of the kernel's own: a veth, for instance.
     pub is_virtual: bool,
+    /// Link address.
+    pub mac: Mac,
+}
+
+/// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this machine, or from the host of a
+/// virtual one.
+pub(crate) fn has_super_packets(device: &str, wire: &Wire) -> bool {
+    let driver = std::fs::read_link(format!("/sys/class/net/{device}/device/driver"));
+    wire.is_virtual || driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
 }
 
 /// Bytes of a frame beyond its packet: link header and two tags.
@@ -113,14 +130,17 @@ impl Port {
             Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
             Some(Err(_)) | None => None,
         };
-        let (rx, tx, carrier) = match by_xdp {
-            Some(XdpDevice { rx, tx, kind, .. }) => {
-                (rx.into_iter().map(Rx::Xdp).collect(), Tx::Xdp(tx), Carrier::Xdp(kind))
+        let (rx, tx, carrier, receives) = match by_xdp {
+            Some(XdpDevice { rx, tx, kind, redirect }) => {
+                let rx = rx.into_iter().map(Rx::Xdp).collect();
+                (rx, Tx::Xdp(tx), Carrier::Xdp(kind), Receives::Xdp(redirect))
             }
             None => {
                 let rx = PacketRx::open(index, wire.mtu as usize + FRAME).map_err(&error)?;
                 let tx = PacketTx::open(index).map_err(&error)?;
-                (vec![Rx::Packet(rx)], Tx::Packet(tx), Carrier::Packet)
+                let socket = rx.as_fd().try_clone_to_owned().map_err(&error)?;
+                let receives = Receives::Packet(Arc::new(vec![socket]));
+                (vec![Rx::Packet(rx)], Tx::Packet(tx), Carrier::Packet, receives)
             }
         };
         let shut = Shut::device(index);
@@ -139,6 +159,6 @@ impl Port {
         let host_rx = Rx::Tap(TapRx::new(tap.try_clone().map_err(&error)?));
         let host_tx = Tx::Tap(TapTx::new(tap));
         let held = Held { _promiscuous: held_promiscuous, _shut: shut };
-        Ok(Port { taken, carrier, rx, tx, host_rx, host_tx, held })
+        Ok(Port { taken, carrier, rx, tx, host_rx, host_tx, wire, receives, held })
     }
 }

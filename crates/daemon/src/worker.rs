@@ -14,6 +14,7 @@ use crate::control::Broadcast;
 use crate::daemon::TracePrinter;
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
+use crate::offload::Offloaded;
 use crate::ports::Held;
 use crate::sink::{LiveSink, PortTraffic, elected};
 use crate::{dhcp, log, now};
@@ -77,6 +78,8 @@ pub struct Status {
     pub queued: u64,
     /// Packets for the host that no port could take there.
     pub undelivered: u64,
+    /// What devices of ports do themselves.
+    pub offloaded: Vec<Offloaded>,
     /// Why there is no machine code, if there should be.
     pub compile_error: Option<String>,
 }
@@ -281,6 +284,7 @@ impl Worker {
             tracking: *self.path.conntrack().statistics(),
             queued: self.path.queued() as u64,
             undelivered: self.sink.undelivered,
+            offloaded: Vec::new(),
             compile_error: self.path.compile_error().map(|e| e.to_string()),
         }
     }

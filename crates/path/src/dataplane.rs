@@ -207,9 +207,10 @@ impl Dataplane {
         self.state.flows.changed();
     }
 
-    /// Gives a device the flows of flowtables with `flags offload`. It sees the frames of `devices`.
-    pub fn set_flow_offload(&mut self, offloader: Offloader, devices: Vec<u32>) {
-        self.state.flows.set_hardware(offloader, devices);
+    /// Gives a device the flows of flowtables with `flags offload`, with `all` those of all flowtables. It sees the frames of
+    /// `devices`.
+    pub fn set_flow_offload(&mut self, offloader: Offloader, devices: Vec<u32>, all: bool) {
+        self.state.flows.set_hardware(offloader, devices, all);
     }
 
     /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables have to be asked before

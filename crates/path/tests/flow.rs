@@ -594,7 +594,7 @@ mod hardware {
         let (offloader, worker) = Offloader::pair(Box::new(device.clone()), queue);
         let mut path = router(NET);
         let devices = ["wan", "lan"].map(|d| path.network().link_by_name(d).unwrap().index);
-        path.set_flow_offload(offloader, devices.to_vec());
+        path.set_flow_offload(offloader, devices.to_vec(), false);
         let (flowtable, add) = At::Ingress.texts("flags offload; counter;");
         let mut ruleset = Ruleset::default();
         commit(

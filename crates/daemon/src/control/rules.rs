@@ -13,6 +13,7 @@ use penstock_ruleset::{Generation, Ruleset};
 use crate::control::Broadcast;
 use crate::daemon::{Config, TracePrinter};
 use crate::inbox::Inbox;
+use crate::offload::Offload;
 use crate::worker::Request;
 use crate::{log, now};
 
@@ -45,6 +46,7 @@ struct Inner {
 pub(crate) struct Rules {
     inner: Mutex<Inner>,
     worker: Arc<Inbox<Request>>,
+    offload: Arc<Offload>,
     /// Who watches changes: each as text of `nft -a monitor`.
     pub(crate) changes: Arc<ChangeWatchers>,
     /// Who watches traces.
@@ -81,10 +83,11 @@ impl ChangeWatchers {
 }
 
 impl Rules {
-    pub(crate) fn new(worker: Arc<Inbox<Request>>, config: &Config) -> Self {
+    pub(crate) fn new(worker: Arc<Inbox<Request>>, offload: Arc<Offload>, config: &Config) -> Self {
         Rules {
             inner: Mutex::default(),
             worker,
+            offload,
             changes: Arc::default(),
             traces: Arc::default(),
             tracer: config.tracer,
@@ -165,9 +168,11 @@ impl Rules {
         let generation = inner.ruleset.generation();
         let linked = inner.linked.next(&generation).map_err(|e| e.to_string())?;
         let linked = Arc::new(linked);
+        self.offload.prepare(&linked)?;
         let (done, finished) = channel();
         self.worker.send(Request::Rules(linked.clone(), done));
         finished.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer".to_owned())?;
+        self.offload.settle(&linked);
         inner.linked = linked.clone();
         // Long chains are walked through until this is done.
         let _ =

@@ -21,6 +21,7 @@ use crate::daemon::Config;
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::log;
+use crate::offload::Offload;
 use crate::worker::{Request, Status};
 
 /// Clients at a time.
@@ -34,6 +35,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub(crate) struct Server {
     pub(crate) rules: Arc<Rules>,
     pub(crate) worker: Arc<Inbox<Request>>,
+    pub(crate) offload: Arc<Offload>,
     pub(crate) config: Arc<Config>,
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
@@ -60,10 +62,11 @@ impl Server {
     pub(crate) fn new(
         rules: Arc<Rules>,
         worker: Arc<Inbox<Request>>,
+        offload: Arc<Offload>,
         config: Arc<Config>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        Arc::new(Server { rules, worker, config, end, clients: AtomicUsize::new(0) })
+        Arc::new(Server { rules, worker, offload, config, end, clients: AtomicUsize::new(0) })
     }
 
     /// Serves connections, each on a thread of its own, for ever.
@@ -142,7 +145,8 @@ impl Server {
     }
 
     fn show(&self, client: &Client, json: bool) -> io::Result<u8> {
-        let status: Status = self.ask(Request::Status)?;
+        let mut status: Status = self.ask(Request::Status)?;
+        status.offloaded = self.offload.status();
         let generation = self.rules.generation().id;
         client.say(&Message::Out((self.config.show)(&status, generation, json)))?;
         Ok(0)

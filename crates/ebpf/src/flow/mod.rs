@@ -139,6 +139,14 @@ impl Flows {
         [&self.v4, &self.v6, &self.devices]
     }
 
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.v4.next_key(None)?.is_none() && self.v6.next_key(None)?.is_none())
+    }
+
     fn map(&self, half: &FlowHalf<'_>) -> &Map {
         if half.is_ipv4() { &self.v4 } else { &self.v6 }
     }

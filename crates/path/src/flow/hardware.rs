@@ -27,6 +27,8 @@ const ASK_AFTER: u64 = 3 * SECOND;
 pub(super) struct Hardware {
     pub(super) offloader: Offloader,
     pub(super) devices: Vec<u32>,
+    /// Of flowtables without `flags offload`, too.
+    pub(super) all: bool,
 }
 
 /// A flow as devices are told.
@@ -147,9 +149,9 @@ impl Table {
 }
 
 impl Flows {
-    /// Gives a device the flows of flowtables with `flags offload` from now on.
-    pub(crate) fn set_hardware(&mut self, offloader: Offloader, devices: Vec<u32>) {
-        self.hardware = Some(Hardware { offloader, devices });
+    /// Gives a device the flows of flowtables with `flags offload`, or of `all`, from now on.
+    pub(crate) fn set_hardware(&mut self, offloader: Offloader, devices: Vec<u32>, all: bool) {
+        self.hardware = Some(Hardware { offloader, devices, all });
         self.next_sweep = 0;
     }
 
@@ -157,7 +159,7 @@ impl Flows {
     pub(super) fn offer(&mut self, index: FlowtableIndex, flow: u32) {
         if let Some(hardware) = &mut self.hardware
             && let Some(table) = self.tables.get_mut(index.0 as usize)
-            && table.hardware
+            && (table.hardware || hardware.all)
         {
             table.offer(hardware, flow);
             self.next_sweep = 0;

@@ -327,8 +327,8 @@ impl Table {
             if self.is_over(half.protocol(), self.flows.used(flow), now) {
                 self.tear_down(conntrack, flow, Cause::Expired);
             }
-            if self.hardware
-                && let Some(hardware) = &mut hardware
+            if let Some(hardware) = &mut hardware
+                && (self.hardware || hardware.all)
             {
                 // A refusal may have been for want of room.
                 self.offer_anew(hardware, flow, now);
