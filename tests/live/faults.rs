@@ -154,3 +154,40 @@ fn lost_notifications_are_made_up_for() {
     net.ok(&net.r, "ip route del 198.19.200.1/32");
     net.until("changes are told again", |net| !there(net));
 }
+
+#[test]
+fn devices_that_come_back_work_again() {
+    let Some(mut net) = Net::new() else { return };
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        // By the name that it had as a port, and by its address.
+        for name in ["r1.port", "other"] {
+            net.ok(&net.b, "ip link del b0");
+            net.until("the device is gone", |net| net.log().contains("r1.port: the device is gone"));
+            net.ok(&net.a, "ping -c 1 -W 2 198.18.0.1");
+            assert!(!net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+            net.ok(
+                &net.b,
+                &format!(
+                    "set -e
+                     ip link add b0 type veth peer name {name} netns {} address 02:00:00:00:00:0b
+                     ip addr add 198.18.1.2/24 dev b0; ip addr add 2001:db8:1::2/64 dev b0 nodad; ip link set b0 up
+                     ip route add default via 198.18.1.1; ip route add default via 2001:db8:1::1",
+                    net.r
+                ),
+            );
+            for to in ["198.18.1.2", "2001:db8:1::2"] {
+                net.until(name, |net| net.run(&net.a, &format!("ping -c 1 -W 1 {to}")).0);
+            }
+        }
+        assert_eq!(net.log().matches("r1.port is back").count(), 2, "{}", net.log());
+        // However it ends, the new device is given back.
+        if driver == "packet" {
+            net.down();
+        } else {
+            net.kill();
+        }
+        net.until("the kernel has it", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+        assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
+    }
+}

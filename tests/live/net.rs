@@ -250,6 +250,9 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the dataplane's log:\n{}", self.log());
+        }
         if let Some(mut child) = self.dataplane.take() {
             let _ = self.command(&self.r, "$PENSTOCK down").output();
             let _ = child.kill();

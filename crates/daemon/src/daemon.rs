@@ -17,11 +17,11 @@ use penstock_ruleset::Generation;
 
 use crate::control::{NftCall, Rules, Server, listen};
 use crate::follow::{Ask, Follow, Followed};
-use crate::guardian::Guardian;
+use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
-use crate::ports::{Driver, Port, Wire};
+use crate::ports::{Driver, Port, WireConfig};
 use crate::rights;
 use crate::sink::{LiveSink, Out};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
@@ -79,8 +79,8 @@ pub struct Config {
 pub struct Daemon {
     guardian: Guardian,
     taken: Vec<Taken>,
-    worker: (Arc<Inbox<Request>>, std::thread::JoinHandle<()>),
-    follow: (Arc<Inbox<Ask>>, std::thread::JoinHandle<()>),
+    worker: Thread<Request>,
+    follow: Thread<Ask, Vec<Taken>>,
     rules: Arc<Rules>,
     offload: Arc<Offload>,
     config: Arc<Config>,
@@ -102,7 +102,9 @@ pub fn run(config: Config) -> Result<(), String> {
         if let Err(e) = record::write(&taken) {
             log(format_args!("what is taken cannot be written down: {e}"));
         }
-        let started = Daemon::start(config, &mut socket, &taken, taps).map(|parts| (listener, parts));
+        let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
+        let started = heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir));
+        let started = started.map(|parts| (listener, parts));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
         }
@@ -143,11 +145,18 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
     record::remove();
 }
 
-type Thread<T> = (Arc<Inbox<T>>, std::thread::JoinHandle<()>);
-type Parts = (Thread<Request>, Thread<Ask>, Arc<Rules>, Arc<Offload>, Arc<Config>);
+/// A thread, what it is asked by, and what it ends with.
+type Thread<T, E = ()> = (Arc<Inbox<T>>, std::thread::JoinHandle<E>);
+type Parts = (Thread<Request>, Thread<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
 
 impl Daemon {
-    fn start(config: Config, socket: &mut Socket, taken: &[Taken], taps: Vec<Tap>) -> Result<Parts, String> {
+    fn start(
+        config: Config,
+        socket: &mut Socket,
+        taken: &[Taken],
+        taps: Vec<Tap>,
+        heir: Heir,
+    ) -> Result<Parts, String> {
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         // Changes from here on are told.
         let monitor = Monitor::new().map_err(failed("netlink"))?;
@@ -157,17 +166,11 @@ impl Daemon {
         for (taken, tap) in taken.iter().zip(taps) {
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
             let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
-            let kind = device.link.kind_name();
-            let wire = Wire {
-                mtu: device.link.mtu,
-                queues: device.queues,
-                is_virtual: !kind.is_empty(),
-                mac: device.link.mac,
-            };
+            let wire = WireConfig::of(device);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
-            followed.push(Followed::new(taken.clone(), own, kind.into()));
+            followed.push(Followed::new(taken.clone(), own, &device.link));
             let port = Port::open(taken.clone(), wire, config.driver, tap)?;
-            log(format_args!("{}: {} by {}", taken.name, taken.port, port.carrier));
+            log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
         }
         for taken in taken {
@@ -177,7 +180,8 @@ impl Daemon {
         let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
-        let offload = Offload::new(ports.iter().map(OffloadPort::of).collect(), config.offload);
+        let offload =
+            Offload::new(ports.iter().map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(), config.offload);
         let follow = Follow {
             socket: own,
             monitor,
@@ -186,6 +190,8 @@ impl Daemon {
             ports: followed,
             worker: inbox.clone(),
             asks: asks.clone(),
+            driver: config.driver,
+            heir,
         };
         let net = Arc::new(follow.network());
         let settings = Settings { host_groups: true, ..config.settings.clone() };
@@ -196,13 +202,13 @@ impl Daemon {
             names.push(Named {
                 name: port.taken.name.clone(),
                 device: port.taken.port.clone(),
-                carrier: port.carrier.to_string(),
+                carrier: port.wire.carrier.to_string(),
             });
-            wires.extend(port.rx.into_iter().map(|rx| In { port: number, rx }));
+            wires.extend(port.wire.rx.into_iter().map(|rx| In { port: number, rx }));
             hosts.push(In { port: number, rx: port.host_rx });
-            let (tx, host_tx) = (port.tx, port.host_tx);
+            let (tx, host_tx) = (port.wire.tx, port.host_tx);
             outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default(), dhcp_until: 0 });
-            held.push(port.held);
+            held.push(Some(port.wire.held));
         }
         let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());
         // From here on little is needed; threads have what their maker has.
@@ -210,13 +216,9 @@ impl Daemon {
         let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
         path.set_flow_offload(offloader, devices, config.offload);
         let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-            thread.map_err(failed("a thread"))
-        };
         let rules = Arc::new(Rules::new(inbox.clone(), offload.clone(), &config));
-        let working = spawn("worker", Box::new(move || worker.run()))?;
-        let following = match spawn("follow", Box::new(move || follow.run())) {
+        let working = spawn("worker", move || worker.run())?;
+        let following = match spawn("follow", move || follow.run()) {
             Ok(thread) => thread,
             Err(e) => {
                 inbox.send(Request::Stop);
@@ -315,13 +317,21 @@ impl Daemon {
         notify("STOPPING=1");
         self.follow.0.send(Ask::Stop);
         self.worker.0.send(Request::Stop);
-        // A thread that has panicked has said so.
-        let _ = self.follow.1.join();
-        give_all_back(socket, &self.taken);
+        // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
+        let taken = self.follow.1.join().unwrap_or(self.taken);
+        give_all_back(socket, &taken);
         let _ = self.worker.1.join();
         self.guardian.dismiss();
-        log(format_args!("ended; {} devices are given back", self.taken.len()));
+        log(format_args!("ended; {} devices are given back", taken.len()));
     }
+}
+
+fn spawn<E: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> E + Send + 'static,
+) -> Result<std::thread::JoinHandle<E>, String> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|e| format!("a thread: {e}"))
 }
 
 /// Tells systemd, where it is there (sd_notify(3)).

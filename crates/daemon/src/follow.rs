@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::{Tap, wait};
-use penstock_net::{Link, LinkKind, Network};
+use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change};
-use penstock_netlink::{Changed, Monitor, Socket, State};
+use penstock_netlink::{Changed, Device, Monitor, Socket, State};
 
+use crate::guardian::Heir;
 use crate::inbox::Inbox;
 use crate::log;
-use crate::offload::Offload;
-use crate::takeover::Taken;
+use crate::offload::{Offload, OffloadPort};
+use crate::ports::{Driver, Wire, WireConfig};
+use crate::takeover::{Taken, record, resume};
 use crate::worker::Request;
 
 /// What others ask of this thread.
@@ -33,13 +35,23 @@ pub(crate) struct Followed {
     pub(crate) kind: Arc<str>,
     /// What the TAP was told.
     carrier: Option<bool>,
-    /// The device has gone, and that was said.
+    /// The device has gone. It comes back under its name as a port, or another one, with this address.
     gone: bool,
+    mac: Mac,
 }
 
 impl Followed {
-    pub(crate) fn new(taken: Taken, tap: Tap, kind: Arc<str>) -> Self {
-        Followed { taken, tap, kind, carrier: None, gone: false }
+    pub(crate) fn new(taken: Taken, tap: Tap, device: &Link) -> Self {
+        let kind = device.kind_name().into();
+        Followed { taken, tap, kind, carrier: None, gone: false, mac: device.mac }
+    }
+
+    /// Whether a device that nobody has taken is the one of this port, come back.
+    fn is_device(&self, device: &Device) -> bool {
+        let link = &device.link;
+        let named = *link.name == *self.taken.port;
+        let alike = link.kind_name() == &*self.kind && link.mac == self.mac;
+        device.ethernet && !link.is_loopback() && device.master.is_none() && (named || alike)
     }
 }
 
@@ -51,6 +63,8 @@ pub(crate) struct Follow {
     pub(crate) offload: Arc<Offload>,
     pub(crate) worker: Arc<Inbox<Request>>,
     pub(crate) asks: Arc<Inbox<Ask>>,
+    pub(crate) driver: Driver,
+    pub(crate) heir: Heir,
 }
 
 impl Follow {
@@ -67,8 +81,13 @@ impl Follow {
         self.state.network_with(adjust)
     }
 
-    /// Works until it is told to stop.
-    pub(crate) fn run(mut self) {
+    /// Works until it is told to stop; what is taken by then.
+    pub(crate) fn run(mut self) -> Vec<Taken> {
+        self.work();
+        self.ports.into_iter().map(|port| port.taken).collect()
+    }
+
+    fn work(&mut self) {
         /// Part of the time that reading the state may take.
         const SHARE: u32 = 4;
         let (mut changed, mut ready) = (Changed::default(), Vec::new());
@@ -142,14 +161,64 @@ impl Follow {
         self.worker.send(Request::Network(net));
         if links {
             self.follow_ports();
+            self.take_again();
         }
         Ok(())
+    }
+
+    /// Devices that have come back become the wires of their ports again.
+    fn take_again(&mut self) {
+        let devices = self.state.devices();
+        let in_use: Vec<u32> = self.ports.iter().flat_map(|p| [p.taken.tap, p.taken.device]).collect();
+        let mut back = Vec::new();
+        for (number, port) in self.ports.iter().enumerate().filter(|(_, port)| port.gone) {
+            let free = |d: &&Device| !in_use.contains(&d.link.index) && port.is_device(d);
+            let known = |index: u32| back.iter().any(|(_, d): &(usize, Device)| d.link.index == index);
+            back.extend(
+                devices.iter().filter(free).find(|d| !known(d.link.index)).map(|d| (number, d.clone())),
+            );
+        }
+        let mut again = false;
+        for (number, device) in back {
+            let Some(port) = self.ports.get_mut(number) else { continue };
+            let opened = resume(&mut self.socket, &port.taken, &device).and_then(|()| {
+                let (name, index, config) = (&port.taken.port, device.link.index, WireConfig::of(&device));
+                // AF_XDP may ask for more locked memory than there is by now.
+                let wire = Wire::open(name, index, config, self.driver).or_else(|e| {
+                    log(format_args!("{e}: trying a packet socket"));
+                    Wire::open(name, index, config, Driver::Packet)
+                })?;
+                wire.fit(&port.tap).map_err(|e| format!("{}: {e}", port.taken.name))?;
+                Ok(wire)
+            });
+            match opened {
+                Ok(wire) => {
+                    log(format_args!(
+                        "{}: {} is back, by {}",
+                        port.taken.name, port.taken.port, wire.carrier
+                    ));
+                    port.taken.device = device.link.index;
+                    (port.gone, port.carrier) = (false, None);
+                    self.heir.tell(number, device.link.index);
+                    self.offload.set_port(OffloadPort::of(&port.taken, &wire));
+                    self.worker.send(Request::Wire(number, Some(Box::new(wire))));
+                    again = true;
+                }
+                Err(e) => log(format_args!("{}: the device is back, but {e}", port.taken.name)),
+            }
+        }
+        if again {
+            let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
+            if let Err(e) = record::write(&all) {
+                log(format_args!("what is taken cannot be written down: {e}"));
+            }
+        }
     }
 
     /// What the host does to a TAP is done to its device; the device's carrier is the TAP's.
     fn follow_ports(&mut self) {
         let devices = self.state.devices();
-        for port in &mut self.ports {
+        for (number, port) in self.ports.iter_mut().enumerate() {
             let of = |index: u32| devices.iter().find(|d| d.link.index == index);
             let carrier = of(port.taken.device).is_some_and(|d| d.carrier);
             if port.carrier != Some(carrier) && port.tap.set_carrier(carrier).is_ok() {
@@ -159,9 +228,12 @@ impl Follow {
             let Some(device) = device else {
                 if !std::mem::replace(&mut port.gone, true) {
                     log(format_args!("{}: the device is gone", port.taken.port));
+                    self.offload.lose_port(port.taken.tap);
+                    self.worker.send(Request::Wire(number, None));
                 }
                 continue;
             };
+            port.mac = device.link.mac;
             let mut changes = Vec::new();
             if tap.link.mtu != device.link.mtu {
                 changes.push(Change::Mtu(tap.link.mtu));

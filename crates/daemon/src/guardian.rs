@@ -15,6 +15,10 @@ use crate::takeover::{Taken, give_back, record};
 
 /// Said when all is given back already.
 const DONE: u8 = b'd';
+/// Said when a device has come back, with the number of its port and its index, 32 bits each.
+const BACK: u8 = b'b';
+/// Bytes of what is said, so that each comes whole.
+const SAID: usize = 9;
 
 /// Our end of the pipe to it.
 #[derive(Debug)]
@@ -51,6 +55,11 @@ impl Guardian {
         }
     }
 
+    /// Another end of the pipe, for whoever sees devices come back.
+    pub fn heir(&self) -> io::Result<Heir> {
+        self.pipe.try_clone().map(Heir)
+    }
+
     /// Whether it has ended.
     pub fn is_gone(&self) -> bool {
         // SAFETY: asks about a child of ours; no pointer is given.
@@ -59,10 +68,27 @@ impl Guardian {
 
     /// All is given back: it may go.
     pub fn dismiss(mut self) {
-        let _ = self.pipe.write_all(&[DONE]);
+        let mut said = [0; SAID];
+        said[0] = DONE;
+        let _ = self.pipe.write_all(&said);
         drop(self.pipe);
         // SAFETY: waits for a child of ours; no pointer is given.
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// Tells the guardian of devices that have come back.
+#[derive(Debug)]
+pub struct Heir(File);
+
+impl Heir {
+    /// The device of the port with this number has another index now.
+    pub fn tell(&mut self, port: usize, device: u32) {
+        let mut said = [BACK; SAID];
+        said[1..5].copy_from_slice(&(port as u32).to_ne_bytes());
+        said[5..].copy_from_slice(&device.to_ne_bytes());
+        // Without a guardian nobody needs to know.
+        let _ = self.0.write_all(&said);
     }
 }
 
@@ -79,18 +105,21 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap]) {
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
-    let mut said = [0];
-    loop {
-        match pipe.read(&mut said) {
-            Ok(1) if said[0] == DONE => return,
-            Ok(0) => break,
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => break,
-            Ok(_) | Err(_) => {}
+    let mut taken = taken.to_vec();
+    let mut said = [0; SAID];
+    // Nothing more comes from a process that is dead.
+    while pipe.read_exact(&mut said).is_ok() {
+        let [what, p0, p1, p2, p3, d0, d1, d2, d3] = said;
+        if what == DONE {
+            return;
+        }
+        if let Some(taken) = taken.get_mut(u32::from_ne_bytes([p0, p1, p2, p3]) as usize) {
+            taken.device = u32::from_ne_bytes([d0, d1, d2, d3]);
         }
     }
     log("the dataplane has died: giving its devices back to the kernel");
     let Ok(mut socket) = Socket::new() else { return };
-    for taken in taken {
+    for taken in &taken {
         if let Err(e) = give_back(&mut socket, taken) {
             log(e);
         }

@@ -9,6 +9,7 @@ use penstock_io::device::{
     PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, promiscuous, xdp,
 };
 
+use penstock_netlink::Device;
 use penstock_wire::ethernet::Mac;
 
 use crate::offload::Receives;
@@ -63,19 +64,26 @@ impl fmt::Display for Carrier {
 pub struct Port {
     /// What was taken for it.
     pub taken: Taken,
-    /// What carries its frames.
-    pub carrier: Carrier,
-    /// Queues of the wire.
-    pub rx: Vec<Rx>,
-    /// To the wire.
-    pub tx: Tx,
+    /// The device.
+    pub wire: Wire,
     /// What the host sends.
     pub host_rx: Rx,
     /// What the host receives.
     pub host_tx: Tx,
+}
+
+/// The device of a port, opened.
+#[derive(Debug)]
+pub struct Wire {
+    /// What carries its frames.
+    pub carrier: Carrier,
+    /// Its queues.
+    pub rx: Vec<Rx>,
+    /// To it.
+    pub tx: Tx,
     /// The device, as programs on it need to know it.
-    pub wire: Wire,
-    /// How the wire's frames are received.
+    pub config: WireConfig,
+    /// How its frames are received.
     pub(crate) receives: Receives,
     /// Keeps the device promiscuous, and the kernel from what it receives.
     pub held: Held,
@@ -90,7 +98,7 @@ pub struct Held {
 
 /// The device of a port, as its driver needs to know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Wire {
+pub struct WireConfig {
     /// Bytes of network-layer packet.
     pub mtu: u32,
     /// Queues that receive.
@@ -103,7 +111,7 @@ pub struct Wire {
 
 /// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this machine, or from the host of a
 /// virtual one.
-pub(crate) fn has_super_packets(device: &str, wire: &Wire) -> bool {
+pub(crate) fn has_super_packets(device: &str, wire: &WireConfig) -> bool {
     let driver = std::fs::read_link(format!("/sys/class/net/{device}/device/driver"));
     wire.is_virtual || driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
 }
@@ -111,21 +119,39 @@ pub(crate) fn has_super_packets(device: &str, wire: &Wire) -> bool {
 /// Bytes of a frame beyond its packet: link header and two tags.
 const FRAME: usize = 22;
 
+impl WireConfig {
+    /// Of a device.
+    pub fn of(device: &Device) -> Self {
+        let is_virtual = !device.link.kind_name().is_empty();
+        WireConfig { mtu: device.link.mtu, queues: device.queues, is_virtual, mac: device.link.mac }
+    }
+}
+
 impl Port {
     /// Opens both sides.
-    pub fn open(taken: Taken, wire: Wire, driver: Driver, tap: Tap) -> Result<Port, String> {
-        let name = taken.port.clone();
-        let index = taken.device;
-        let error = move |e: std::io::Error| format!("{name}: {e}");
-        let held_promiscuous = promiscuous(index).map_err(&error)?;
-        let fits = wire.mtu as usize + FRAME <= xdp::LONGEST;
+    pub fn open(taken: Taken, config: WireConfig, driver: Driver, tap: Tap) -> Result<Port, String> {
+        let wire = Wire::open(&taken.port, taken.device, config, driver)?;
+        let error = |e: std::io::Error| format!("{}: {e}", taken.name);
+        wire.fit(&tap).map_err(error)?;
+        let host_rx = Rx::Tap(TapRx::new(tap.try_clone().map_err(error)?));
+        let host_tx = Tx::Tap(TapTx::new(tap));
+        Ok(Port { taken, wire, host_rx, host_tx })
+    }
+}
+
+impl Wire {
+    /// Opens the device with this name and index.
+    pub fn open(name: &str, index: u32, config: WireConfig, driver: Driver) -> Result<Wire, String> {
+        let error = |e: std::io::Error| format!("{name}: {e}");
+        let held_promiscuous = promiscuous(index).map_err(error)?;
+        let fits = config.mtu as usize + FRAME <= xdp::LONGEST;
         let wish = match driver {
-            Driver::Auto if fits && !wire.is_virtual => Some(XdpWish::ZeroCopy),
+            Driver::Auto if fits && !config.is_virtual => Some(XdpWish::ZeroCopy),
             Driver::Auto | Driver::Packet => None,
             Driver::Xdp => Some(XdpWish::Any),
             Driver::XdpGeneric => Some(XdpWish::Generic),
         };
-        let by_xdp = match wish.map(|wish| XdpDevice::open(index, wire.queues, wish)) {
+        let by_xdp = match wish.map(|wish| XdpDevice::open(index, config.queues, wish)) {
             Some(Ok(device)) => Some(device),
             Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
             Some(Err(_)) | None => None,
@@ -136,9 +162,9 @@ impl Port {
                 (rx, Tx::Xdp(tx), Carrier::Xdp(kind), Receives::Xdp(redirect))
             }
             None => {
-                let rx = PacketRx::open(index, wire.mtu as usize + FRAME).map_err(&error)?;
-                let tx = PacketTx::open(index).map_err(&error)?;
-                let socket = rx.as_fd().try_clone_to_owned().map_err(&error)?;
+                let rx = PacketRx::open(index, config.mtu as usize + FRAME).map_err(error)?;
+                let tx = PacketTx::open(index).map_err(error)?;
+                let socket = rx.as_fd().try_clone_to_owned().map_err(error)?;
                 let receives = Receives::Packet(Arc::new(vec![socket]));
                 (vec![Rx::Packet(rx)], Tx::Packet(tx), Carrier::Packet, receives)
             }
@@ -149,16 +175,15 @@ impl Port {
             // What the program does not redirect is little: nothing of it is for a device without addresses.
             (Err(_), Carrier::Xdp(_)) => None,
             (Err(e), Carrier::Packet) => {
-                return Err(format!(
-                    "{}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}",
-                    taken.port
-                ));
+                return Err(format!("{name}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}"));
             }
         };
-        tap.set_offloads(carrier == Carrier::Packet).map_err(&error)?;
-        let host_rx = Rx::Tap(TapRx::new(tap.try_clone().map_err(&error)?));
-        let host_tx = Tx::Tap(TapTx::new(tap));
         let held = Held { _promiscuous: held_promiscuous, _shut: shut };
-        Ok(Port { taken, carrier, rx, tx, host_rx, host_tx, wire, receives, held })
+        Ok(Wire { carrier, rx, tx, config, receives, held })
+    }
+
+    /// Lets the host hand over what the wire can take: super-packets, or only frames.
+    pub fn fit(&self, tap: &Tap) -> std::io::Result<()> {
+        tap.set_offloads(self.carrier == Carrier::Packet)
     }
 }

@@ -30,9 +30,18 @@ fn check(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Memory of AF_XDP sockets counts as locked. Those of devices that come back are opened when CAP_IPC_LOCK is gone.
+fn lift_memory_lock() -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit lives through the call, which only reads it.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }.into())
+}
+
 /// Gives up all capabilities of this thread, and of those that it starts, but the ones that are needed; none come back by
 /// running other programs.
 pub(crate) fn keep_only_needed() -> io::Result<()> {
+    // Where it is refused the limit may be high enough.
+    let _ = lift_memory_lock();
     let mut header = Header { version: VERSION, process: 0 };
     let mut sets = [Set { effective: 0, permitted: 0, inheritable: 0 }; 2];
     // SAFETY: header and sets live through the call, and are as the version says.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use penstock_io::device::Tap;
 use penstock_netlink::links::{Change, Standing, change, set_port};
-use penstock_netlink::{Socket, State};
+use penstock_netlink::{Device, Socket, State};
 
 use crate::log;
 
@@ -155,6 +155,18 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         log(format_args!("{}: could not take over {refused}", taken.name));
     }
     Ok(())
+}
+
+/// Prepares a device that has come back to be the port that it was.
+pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(), String> {
+    let index = device.link.index;
+    if *device.link.name != *taken.port {
+        told(&format!("{} to {}", device.link.name, taken.port), rename(socket, index, &taken.port))?;
+    }
+    let standing = Standing::read(socket, index).map_err(|e| format!("{}: {e}", taken.port))?;
+    standing.remove(socket);
+    let _ = fs::write(sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
+    told(&taken.port, change(socket, index, &[Change::Up(true)]))
 }
 
 /// Renames a link, taking it down for that where the kernel asks for it (before Linux 6.2).

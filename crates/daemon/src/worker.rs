@@ -15,7 +15,7 @@ use crate::daemon::TracePrinter;
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::offload::Offloaded;
-use crate::ports::Held;
+use crate::ports::{Held, Wire};
 use crate::sink::{LiveSink, PortTraffic, elected};
 use crate::{dhcp, log, now};
 
@@ -34,6 +34,8 @@ pub(crate) enum Request {
     Rules(Arc<Linked>, Sender<()>),
     /// What happened so far.
     Status(Sender<Status>),
+    /// The device of a port is another from now on, or there is none.
+    Wire(usize, Option<Box<Wire>>),
     /// A page of a listing, from the connection with this number on.
     List(List, u32, Sender<Page>),
     /// Whether devices can forward the flows of these flowtables.
@@ -103,9 +105,8 @@ pub(crate) struct Worker {
     pub(crate) wires: Vec<In>,
     pub(crate) hosts: Vec<In>,
     pub(crate) names: Vec<Named>,
-    /// What holds as long as it works.
-    #[expect(dead_code, reason = "dropped with it")]
-    pub(crate) held: Vec<Held>,
+    /// What holds as long as it works, by port; nothing of a device that is gone.
+    pub(crate) held: Vec<Option<Held>>,
     pub(crate) inbox: Arc<Inbox<Request>>,
 }
 
@@ -245,6 +246,7 @@ impl Worker {
                 // Whoever asked may be gone.
                 let _ = done.send(());
             }
+            Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
             Request::Status(to) => {
                 let _ = to.send(self.status());
             }
@@ -261,6 +263,25 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Puts another device behind a port, or none: then what is sent there is refused.
+    fn set_wire(&mut self, port: usize, wire: Option<Wire>) {
+        self.wires.retain(|input| input.port != port);
+        if let Some(held) = self.held.get_mut(port) {
+            *held = None;
+        }
+        let Some(Wire { carrier, rx, tx, held, .. }) = wire else { return };
+        self.wires.extend(rx.into_iter().map(|rx| In { port, rx }));
+        if let Some(out) = self.sink.ports.get_mut(port) {
+            out.tx = tx;
+        }
+        if let Some(place) = self.held.get_mut(port) {
+            *place = Some(held);
+        }
+        if let Some(named) = self.names.get_mut(port) {
+            named.carrier = carrier.to_string();
+        }
     }
 
     fn status(&self) -> Status {

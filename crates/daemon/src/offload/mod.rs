@@ -25,7 +25,8 @@ use penstock_ruleset::link::Linked;
 use penstock_wire::ethernet::Mac;
 
 use crate::log;
-use crate::ports::{Port, has_super_packets};
+use crate::ports::{Wire, has_super_packets};
+use crate::takeover::Taken;
 pub(crate) use flows::Attached;
 
 /// Directions of flows that devices forward at most, of each family.
@@ -64,16 +65,16 @@ pub(crate) struct OffloadPort {
 }
 
 impl OffloadPort {
-    /// A port that has been opened.
-    pub(crate) fn of(port: &Port) -> Self {
-        let Port { taken, wire, receives, .. } = port;
+    /// A port whose device has been opened.
+    pub(crate) fn of(taken: &Taken, wire: &Wire) -> Self {
+        let Wire { config, receives, .. } = wire;
         OffloadPort {
             name: taken.name.clone(),
             tap: taken.tap,
             device: taken.device,
-            mac: wire.mac,
-            is_virtual: wire.is_virtual,
-            super_packets: has_super_packets(&taken.before, wire),
+            mac: config.mac,
+            is_virtual: config.is_virtual,
+            super_packets: has_super_packets(&taken.before, config),
             receives: receives.clone(),
             flows: None,
         }
@@ -216,6 +217,27 @@ impl Offload {
                 port.detach_flows();
             }
         }
+    }
+
+    /// The device of a port is gone; what was on it is, too.
+    pub(crate) fn lose_port(&self, tap: u32) {
+        if let Some(port) = self.lock().ports.iter_mut().find(|port| port.tap == tap) {
+            port.detach_flows();
+        }
+        self.ports.set(tap, None);
+    }
+
+    /// The device of a port has come back.
+    pub(crate) fn set_port(&self, port: OffloadPort) {
+        let mut state = self.lock();
+        let State { ports, flows, .. } = &mut *state;
+        let Some(place) = ports.iter_mut().find(|p| p.tap == port.tap) else { return };
+        *place = port;
+        if *flows && let Err(e) = place.attach_flows(&self.flows) {
+            log(format_args!("{}: flows stay in software: {e}", place.name));
+        }
+        drop(state);
+        self.refresh();
     }
 
     /// What is on the devices.
