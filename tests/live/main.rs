@@ -8,6 +8,7 @@ mod faults;
 mod flows;
 mod nat;
 mod net;
+mod offload;
 mod programs;
 
 use std::time::Duration;

@@ -88,6 +88,7 @@ impl<S: Sink> Worker<'_, S> {
         self.expire_fragments(now);
         // Before connections end for want of packets that went by them.
         self.state.flows.pass_time(&mut self.state.conntrack, now);
+        self.recheck_hardware(now);
         if now >= self.state.next_expiry {
             // Where much ends at once, the rest follows with the next packets.
             let done = self.state.conntrack.expire(now);

@@ -690,6 +690,29 @@ mod hardware {
         }
     }
 
+    /// None of its packets would come here to show it.
+    #[test]
+    fn a_device_gives_flows_up_whose_ways_have_changed() {
+        for (what, text, stays) in [
+            ("another route", format!("{NET}route add 192.0.2.0/24 via 198.18.0.7\n"), 1),
+            ("neighbour", NET.replace("lladdr 02:00:00:00:00:a7", "lladdr 02:00:00:00:00:a9"), 0),
+            ("down", format!("{NET}link set lan down\n"), 0),
+        ] {
+            let (mut path, device, mut worker) = offloading(TestDevice::default(), 8);
+            run(&mut path, &back_and_forth(0, 1000, 4));
+            worker.step_all();
+            pass(&mut path, 2_000);
+            assert!(path.flows().all(|f| f.hardware) && path.flows().count() == 1);
+            let net = penstock_net::Network::from_batch("net.ip", &text).unwrap();
+            path.set_network(Arc::new(net), START + 3_000_000, &mut Seen::default());
+            for n in 0..4 {
+                pass(&mut path, 4_000 + n * 1000);
+                worker.step_all();
+            }
+            assert_eq!((path.flows().count(), device.lock().unwrap().flows.len()), (stays, stays), "{what}");
+        }
+    }
+
     #[test]
     fn a_device_that_cannot_forward_flows_is_told() {
         let path = router(NET);

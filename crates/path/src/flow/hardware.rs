@@ -13,10 +13,12 @@ use penstock_ruleset::link::{CannotOffload, LinkedFlowtable};
 
 use super::Flows;
 use super::add::of_connection;
-use super::table::Table;
+use super::table::{Cause, Table};
 use super::token;
 use crate::hooks::names;
 use crate::settings::SECOND;
+use crate::sink::Sink;
+use crate::worker::Worker;
 
 /// Least time without packets in software after which the device is asked (`nf_flow_offload_stats()` asks when a tenth of the
 /// life is over).
@@ -191,6 +193,44 @@ impl Flows {
     ) -> Result<(), CannotOffload> {
         let devices = self.hardware.as_ref().map_or(&[][..], |h| &h.devices);
         can_offload(net, flowtables, devices)
+    }
+}
+
+impl<S: Sink> Worker<'_, S> {
+    /// Ends flows that a device forwards whose ways do not hold in the present network: no packet of theirs would show it here
+    /// (`nf_flow_is_outdated()`). Some with each call.
+    #[inline]
+    pub(crate) fn recheck_hardware(&mut self, now: u64) {
+        if self.state.flows.recheck.is_some() {
+            self.recheck_some(now);
+        }
+    }
+
+    #[cold]
+    fn recheck_some(&mut self, now: u64) {
+        /// Flows that are looked at in one go.
+        const BUDGET: usize = 256;
+        let Some((mut index, mut flow)) = self.state.flows.recheck.take() else { return };
+        for _ in 0..BUDGET {
+            let network = self.state.flows.network;
+            let Some(table) = self.state.flows.table(index) else { return };
+            if flow >= table.flows.end() {
+                (index, flow) = (FlowtableIndex(index.0 + 1), 0);
+                continue;
+            }
+            let half = table.flows.live(flow);
+            let offered = state::HARDWARE | state::PENDING;
+            let in_hardware = half.is_some_and(|half| half.network != network && half.state & offered != 0);
+            if in_hardware && !self.flow_holds(index, flow) {
+                self.state.end_flow(index, flow, Cause::TornDown, now);
+                let Flows { tables, hardware, .. } = &mut self.state.flows;
+                if let (Some(table), Some(hardware)) = (tables.get_mut(index.0 as usize), hardware) {
+                    table.tend(hardware, flow, now);
+                }
+            }
+            flow += 1;
+        }
+        self.state.flows.recheck = Some((index, flow));
     }
 }
 

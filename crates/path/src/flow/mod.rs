@@ -49,6 +49,8 @@ pub(crate) struct Flows {
     /// Those of before with flows that a device still has.
     leaving: Vec<Table>,
     hardware: Option<Hardware>,
+    /// Where the look at a device's flows goes on that another network calls for.
+    recheck: Option<(FlowtableIndex, u32)>,
     settings: FlowSettings,
     next_uid: u32,
     seed: u64,
@@ -72,6 +74,7 @@ impl Flows {
             tables: Vec::new(),
             leaving: Vec::new(),
             hardware: None,
+            recheck: None,
             settings,
             next_uid: 1,
             seed,
@@ -129,6 +132,7 @@ impl Flows {
             // The numbers begin again: none of before may be taken for a new one.
             self.tables.iter_mut().for_each(|table| table.clear(conntrack));
         }
+        self.recheck = self.hardware.is_some().then_some((FlowtableIndex(0), 0));
     }
 
     pub(super) fn table(&self, at: FlowtableIndex) -> Option<&Table> {
@@ -168,7 +172,7 @@ impl Flows {
     /// Whether there is something to be done then.
     #[inline(always)]
     pub(crate) fn is_due(&self, now: u64) -> bool {
-        now >= self.next_sweep
+        now >= self.next_sweep || self.recheck.is_some()
     }
 
     #[inline(never)]
