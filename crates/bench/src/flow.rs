@@ -10,7 +10,7 @@ use crate::frames::{Frames, flow};
 use crate::router::{Fate, Router, ruleset};
 
 /// As in other benchmarks, with the clients behind a router.
-const NET: &str = "\
+pub(crate) const NET: &str = "\
 link add wan address 02:00:00:00:00:01 type veth
 link add lan address 02:00:00:00:00:02 type veth
 link set wan up

@@ -2,31 +2,60 @@
 
 use std::rc::Rc;
 
+use penstock_path::Settings;
+
 use crate::Variant;
+use crate::flow::NET;
 use crate::frames::{Frames, flow};
-use crate::router::{Fate, sending};
+use crate::router::{Fate, Router, ruleset};
+
+const STATEFUL: &str = "table ip t {
+    chain f {
+        type filter hook forward priority 0; policy drop
+        ct state established,related accept
+        ct state new accept
+    }
+}";
+
+const MASQUERADE: &str = "table ip t {
+    chain n {
+        type nat hook postrouting priority srcnat
+        oifname wan masquerade
+    }
+}";
+
+fn router(rules: &str, flows: usize) -> Router {
+    let mut settings = Settings::default();
+    settings.conntrack.max = settings.conntrack.max.max(2 * flows as u32);
+    Router::between(NET, settings, &ruleset(rules))
+}
 
 pub(crate) fn variants() -> Vec<Variant> {
-    let frames = Rc::new(Frames::hot((0..10_000).map(|n| flow(n, 9))));
-    let variant = |name: &str, rules: &str| {
-        Variant::new(name, frames.len() as u64, sending(rules, &frames, Fate::Sent))
+    let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
+    let many = Rc::new(Frames::hot((0..10_000).map(|n| flow(n, 9))));
+    let most = Rc::new(Frames::hot((0..1_000_000).map(|n| flow(n, 9))));
+    let cold = Rc::new(Frames::cold((0..10_000).map(|n| flow(n, 9))));
+    let variant = |name: &str, rules: &str, frames: &Rc<Frames>| {
+        let router = router(rules, frames.len()).answered(frames);
+        Variant::new(name, frames.len() as u64, router.sending(frames, Fate::Sent))
     };
-    let stateful = "table ip t {
-        chain f {
-            type filter hook forward priority 0; policy drop
-            ct state established,related accept
-            ct state new accept
-        }
-    }";
-    let masquerade = "table ip t {
-        chain n {
-            type nat hook postrouting priority srcnat
-            oifname wan masquerade
-        }
-    }";
+    let unanswered = Variant::new(
+        "ct-new-10k",
+        many.len() as u64,
+        router(STATEFUL, many.len()).sending(&many, Fate::Sent),
+    );
     vec![
-        variant("plain-10k", ""),
-        variant("ct-10k", stateful).against("plain-10k"),
-        variant("masquerade-10k", masquerade).against("plain-10k"),
+        variant("plain-1", "", &one),
+        variant("plain-10k", "", &many),
+        variant("plain-10k-cold", "", &cold),
+        variant("plain-1m", "", &most),
+        variant("ct-1", STATEFUL, &one).against("plain-1"),
+        variant("ct-10k", STATEFUL, &many).against("plain-10k"),
+        variant("ct-10k-cold", STATEFUL, &cold).against("plain-10k-cold"),
+        variant("ct-1m", STATEFUL, &most).against("plain-1m"),
+        unanswered.against("plain-10k"),
+        variant("masquerade-1", MASQUERADE, &one).against("plain-1"),
+        variant("masquerade-10k", MASQUERADE, &many).against("plain-10k"),
+        variant("masquerade-10k-cold", MASQUERADE, &cold).against("plain-10k-cold"),
     ]
 }

@@ -48,6 +48,26 @@ impl Sink for Count {
     fn deliver(&mut self, _device: &Link, _packet: &Packet) {}
 }
 
+/// Keeps what comes out.
+#[derive(Debug, Default)]
+struct Taken(Vec<Vec<u8>>);
+
+impl Sink for Taken {
+    fn transmit(&mut self, _device: &Link, frame: &[u8], _meta: &Meta) {
+        self.0.push(frame.to_vec());
+    }
+    fn deliver(&mut self, _device: &Link, _packet: &Packet) {}
+}
+
+/// The answer to a UDP frame: addresses and ports the other way around, which no checksum notices.
+fn answer(mut frame: Vec<u8>) -> Vec<u8> {
+    for (at, len) in [(0, 6), (26, 4), (34, 2)] {
+        let (first, second) = frame[at..at + 2 * len].split_at_mut(len);
+        first.swap_with_slice(second);
+    }
+    frame
+}
+
 /// What happens to all packets of a variant, so that no benchmark measures something else by mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -115,6 +135,23 @@ impl Router {
     /// Frames come in by another device from now on.
     pub(crate) fn at(mut self, device: &str) -> Self {
         self.device = self.path.network().link_by_name(device).expect("a device").index;
+        self
+    }
+
+    /// After the servers behind `wan` have answered each of the frames: all connections are established.
+    pub(crate) fn answered(mut self, frames: &Frames) -> Self {
+        let mut out = Taken::default();
+        for burst in frames.bursts(self.burst) {
+            let (device, time) = (self.device, self.time);
+            self.path.receive(burst.map(|bytes| Frame { device, bytes, time }), &mut out);
+        }
+        let answers: Vec<_> = std::mem::take(&mut out.0).into_iter().map(answer).collect();
+        let device = self.path.network().link_by_name("wan").expect("a device").index;
+        for burst in answers.chunks(self.burst) {
+            let time = self.time;
+            self.path.receive(burst.iter().map(|bytes| Frame { device, bytes, time }), &mut out);
+        }
+        assert_eq!(out.0.len(), frames.len(), "all were answered: {:?}", self.path.counters());
         self
     }
 

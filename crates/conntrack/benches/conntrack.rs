@@ -2,7 +2,7 @@
 //! million connections, the memory that they take. Each figure stands next to that of an empty loop over the same
 //! packets.
 
-use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Tuple, Verdict, tuple};
+use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Sought, Tuple, Verdict, tuple};
 use penstock_packet::{Ct, Packet};
 use penstock_wire::build::*;
 use std::hint::black_box;
@@ -133,17 +133,15 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
         }
     });
     let ahead = run(&mut |burst| {
-        let mut hashes = [0; BURST];
-        for (p, h) in burst.iter().zip(&mut hashes) {
-            *h = table.tuple_of(p.network(), 0).map_or(0, |t| table.hash_of(&t));
-            table.prefetch(*h);
+        let mut sought = [Sought::default(); BURST];
+        for (p, s) in burst.iter().zip(&mut sought) {
+            *s = table.seek(p.network()).unwrap_or_default();
         }
-        for h in hashes {
-            table.prefetch_entry(h);
+        for s in &sought {
+            table.prefetch_sought(s);
         }
-        for p in burst {
-            p.meta.ct = Ct::default();
-            black_box(table.track(p, Hook::Prerouting));
+        for (p, s) in burst.iter_mut().zip(&sought) {
+            p.meta.ct = table.track_sought(p.network(), s, START).map_or(Ct::default(), |(ct, _)| ct);
             black_box(table.confirm(p));
         }
     });

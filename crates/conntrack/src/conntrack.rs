@@ -139,6 +139,8 @@ pub struct Conntrack {
     extras_free: Vec<u32>,
     accounting: Vec<[Counter; 2]>,
     stamps: Vec<[u64; 2]>,
+    /// Devices through which sources are masqueraded, by number of the entry as far as there are any; 0 for none.
+    pub(crate) masqueraded: Vec<u32>,
     count: u32,
     zones: Vec<u32>,
     labels_wanted: bool,
@@ -185,6 +187,7 @@ impl Conntrack {
             extras_free: Vec::new(),
             accounting: Vec::new(),
             stamps: Vec::new(),
+            masqueraded: Vec::new(),
             count: 0,
             zones: Vec::new(),
             labels_wanted: false,
@@ -293,26 +296,6 @@ impl Conntrack {
 
     // ---- hashes ----
 
-    /// The hash under which a tuple is found.
-    #[inline]
-    pub fn hash_of(&self, tuple: &Tuple) -> u64 {
-        self.hasher.tuple(tuple)
-    }
-
-    /// First step of a look-up ahead: fetches the bucket for a hash.
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        self.index.prefetch(hash);
-    }
-
-    /// Second step, when the bucket has come: fetches the entry that the hash is likely to lead to.
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        if let Some(n) = self.index.candidate(hash) {
-            self.store.prefetch(n);
-        }
-    }
-
     /// Finds a confirmed connection that has not ended by one of its tuples.
     #[inline]
     pub fn find(&self, tuple: &Tuple) -> Option<(Ref, Direction)> {
@@ -380,6 +363,9 @@ impl Conntrack {
             flags |= flag::STAMP;
             grow(&mut self.stamps, n);
             self.stamps[n as usize] = [0; 2];
+        }
+        if let Some(device) = self.masqueraded.get_mut(n as usize) {
+            *device = 0;
         }
         let e = &mut self.store[n];
         e.original = *original;
@@ -674,7 +660,7 @@ impl Store {
     }
 }
 
-fn grow<T: Default + Clone>(v: &mut Vec<T>, n: u32) {
+pub(crate) fn grow<T: Default + Clone>(v: &mut Vec<T>, n: u32) {
     let need = n as usize + 1;
     if v.len() < need {
         if v.capacity() < need {

@@ -137,8 +137,6 @@ pub(crate) struct Extra {
     pub labels: [u32; 4],
     pub has_labels: bool,
     pub secmark: u32,
-    /// Device through which the source was masqueraded, 0 for none.
-    pub masquerade: u32,
     pub master: Option<Ref>,
     /// How many connections that are there it is the master of.
     pub children: u32,

@@ -66,5 +66,6 @@ pub use offload::Return;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use template::{PolicyError, Template};
+pub use track::Sought;
 pub use tuple::{Direction, Tuple};
 pub use view::Connection;

@@ -4,6 +4,7 @@ use crate::conntrack::{Conntrack, Hook, Outcome, Seen, Verdict};
 use crate::dissect::{self, Layers};
 use crate::events::event;
 use crate::settings::Tracker;
+use crate::tuple::IPV4;
 use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::protocol;
@@ -29,21 +30,50 @@ impl Conntrack {
         let (ct, verdict) = {
             let (network, unfinished) = (packet.network(), packet.meta.gso.is_some());
             let p = Seen { network, at, info: CtInfo::New, hook, len: packet.len(), unfinished };
-            self.track_seen(p, before.template)
+            self.track_seen(p, before.template, None)
         };
         packet.meta.ct = ct;
         verdict
     }
 
+    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if it belongs to a connection
+    /// in the table; else `None`, and nothing has happened but that time has passed. `network` are its bytes from the network
+    /// header on, without padding.
     #[inline]
-    fn track_seen(&mut self, mut p: Seen<'_>, template: u16) -> (Ct, Verdict) {
+    pub fn track_sought(&mut self, network: &[u8], sought: &Sought, time: u64) -> Option<(Ct, Verdict)> {
+        self.advance(time);
+        let (n, direction) = self.find_hashed(sought.hash, &sought.tuple)?;
+        if self.store[n].expires <= self.now {
+            return None;
+        }
+        let at = Layers { l3: sought.tuple.l3, protocol: sought.tuple.protocol, offset: sought.offset };
+        let (info, hook) = (CtInfo::New, Hook::Prerouting);
+        let p = Seen { network, at, info, hook, len: network.len(), unfinished: false };
+        Some(self.track_seen(p, 0, Some((n, direction))))
+    }
+
+    /// `found` is what the look-up has found already.
+    #[inline]
+    fn track_seen(
+        &mut self,
+        mut p: Seen<'_>,
+        template: u16,
+        mut found: Option<(u32, Direction)>,
+    ) -> (Ct, Verdict) {
         if matches!(p.at.protocol, protocol::ICMP | protocol::ICMPV6)
             && let Some(ct) = self.icmp_error(&p, template)
         {
             return (ct, Verdict::Accept);
         }
         loop {
-            let n = match self.look_up(&mut p, template) {
+            let looked_up = match found.take() {
+                Some((n, direction)) => {
+                    p.info = self.info_of(n, direction);
+                    Ok(Some(n))
+                }
+                None => self.look_up(&mut p, template),
+            };
+            let n = match looked_up {
                 Ok(Some(n)) => n,
                 Ok(None) => return self.invalid(),
                 Err(Full) => {
@@ -97,12 +127,6 @@ impl Conntrack {
         dissect::tuple(network, at, zone, |t| self.keymap.source_key(t))
     }
 
-    /// The tuple that names the direction in which a packet goes, by its bytes from the network header on; `None`
-    /// where connection tracking finds none (fragments but the first, cut headers).
-    pub fn tuple_of(&self, network: &[u8], zone: u16) -> Option<Tuple> {
-        self.tuple_at(network, &dissect::layers(network)?, zone)
-    }
-
     /// Finds the entry for a tuple whose zone may differ by direction, ending entries that have lived out on the way.
     #[inline(always)]
     pub(crate) fn find_in_zones(
@@ -151,14 +175,20 @@ impl Conntrack {
             p.info = CtInfo::New;
             return self.begin(p, &tuple, zones, hash, template);
         };
+        p.info = self.info_of(n, direction);
+        Ok(Some(n))
+    }
+
+    /// What a packet in a direction of a connection is to it.
+    #[inline(always)]
+    fn info_of(&self, n: u32, direction: Direction) -> CtInfo {
         let e = &self.store[n];
-        p.info = match direction {
+        match direction {
             Direction::Reply => CtInfo::EstablishedReply,
             Direction::Original if e.has(status::SEEN_REPLY) => CtInfo::Established,
             Direction::Original if e.has(status::EXPECTED) => CtInfo::Related,
             Direction::Original => CtInfo::New,
-        };
-        Ok(Some(n))
+        }
     }
 
     /// Makes an entry (`init_conntrack()`).
@@ -187,3 +217,56 @@ impl Conntrack {
 
 /// The table is full.
 struct Full;
+
+/// Where a packet is to be looked up, found out before its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sought {
+    tuple: Tuple,
+    hash: u64,
+    /// Offset of the transport header from the network header.
+    offset: usize,
+}
+
+impl Conntrack {
+    /// Where to look up a packet in zone 0, by its bytes from the network header on; `None` where connection tracking finds no
+    /// tuple (fragments but the first, cut headers). The place in the hash table is fetched into the cache.
+    #[inline]
+    pub fn seek(&self, network: &[u8]) -> Option<Sought> {
+        let at = dissect::layers(network)?;
+        let tuple = self.tuple_at(network, &at, 0)?;
+        Some(self.sought(tuple, at.offset))
+    }
+
+    /// The same for an IPv4 packet of TCP or UDP, of which the header without options and the ports are given.
+    #[inline(always)]
+    pub fn seek_ports4(&self, header: &[u8; 24]) -> Sought {
+        const LEN: usize = 20;
+        let word = |at: usize| header[at..].first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
+        let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let tuple = Tuple {
+            src: u128::from(word(12)).to_le_bytes(),
+            dst: u128::from(word(16)).to_le_bytes(),
+            src_id: half(LEN),
+            dst_id: half(LEN + 2),
+            zone: 0,
+            l3: IPV4,
+            protocol: header[9],
+        };
+        self.sought(tuple, LEN)
+    }
+
+    #[inline(always)]
+    fn sought(&self, tuple: Tuple, offset: usize) -> Sought {
+        let hash = self.hasher.tuple(&tuple);
+        self.index.prefetch(hash);
+        Sought { tuple, hash, offset }
+    }
+
+    /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has come.
+    #[inline]
+    pub fn prefetch_sought(&self, sought: &Sought) {
+        if let Some(n) = self.index.candidate(sought.hash) {
+            self.store.prefetch(n, sought.tuple.protocol != protocol::UDP);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What rules, NAT and listings see of a connection, and what they may change.
 
-use crate::conntrack::Conntrack;
+use crate::conntrack::{Conntrack, grow};
 use crate::entry::{Counter, Entry, Proto, Ref};
 use crate::events::event;
 use crate::expect::Follow;
@@ -82,8 +82,9 @@ impl<'a> Connection<'a> {
     }
 
     /// Device through which its source is masqueraded, 0 for none.
+    #[inline]
     pub fn masquerade(&self) -> u32 {
-        self.table.extra(self.n).map_or(0, |x| x.masquerade)
+        self.table.masqueraded.get(self.n as usize).copied().unwrap_or(0)
     }
 
     /// The connection that expected it, if that still is there.
@@ -226,7 +227,10 @@ impl Conntrack {
 
     /// Notes the device through which the source is masqueraded.
     pub fn set_masquerade(&mut self, n: u32, device: u32) {
-        self.extra_mut(n).masquerade = device;
+        grow(&mut self.masqueraded, n);
+        if let Some(place) = self.masqueraded.get_mut(n as usize) {
+            *place = device;
+        }
     }
 
     /// Changes where answers of an unconfirmed connection come from and go to (`nf_conntrack_alter_reply()`). The zone stays.

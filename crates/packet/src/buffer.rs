@@ -45,6 +45,23 @@ fn copy(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
 }
 
+/// The same for an Ethernet frame whose headers are read soon: no field of an IPv4 header without options, and none of the
+/// ports behind it, is written in two pieces.
+#[inline(always)]
+fn copy_frame(to: &mut [u8], from: &[u8]) {
+    const PIECE: usize = 16;
+    const LINK: usize = 14;
+    let len = from.len();
+    if to.len() != len || !(LINK + 2 * PIECE..=LINK + 3 * PIECE).contains(&len) {
+        return copy(to, from);
+    }
+    for at in [0, LINK, LINK + PIECE, len - PIECE] {
+        if let (Some(to), Some(from)) = (to[at..].first_chunk_mut::<PIECE>(), from[at..].first_chunk()) {
+            *to = *from;
+        }
+    }
+}
+
 impl Clone for Packet {
     fn clone(&self) -> Self {
         let mut copy = Packet::default();
@@ -91,12 +108,33 @@ impl Packet {
         self.meta = Meta::EMPTY;
     }
 
+    /// Takes in the first `len` bytes of an Ethernet frame without tag, of which the caller has read what it is: a packet to
+    /// this host, `transport` behind its network header. The frame must have that many, and at least its link header.
+    #[inline(always)]
+    pub fn receive_known(&mut self, frame: &[u8], len: usize, protocol: u16, transport: Transport) {
+        const LINK: usize = 14;
+        let need = HEADROOM + len;
+        if self.buffer.len() < need {
+            self.grow(need);
+        }
+        copy_frame(&mut self.buffer[HEADROOM..need], &frame[..len]);
+        self.link = HEADROOM;
+        self.end = need;
+        self.network = HEADROOM + LINK;
+        self.data = self.network;
+        self.has_link = true;
+        self.has_transport = true;
+        self.transport = transport;
+        self.meta = Meta { protocol, ..Meta::EMPTY };
+    }
+
     #[cold]
     fn grow(&mut self, len: usize) {
         self.buffer.resize(len, 0);
     }
 
     /// The whole frame from the link header on, without a tag held in [`Meta::vlan`].
+    #[inline]
     pub fn frame(&self) -> &[u8] {
         &self.buffer[self.link..self.end]
     }
@@ -123,6 +161,7 @@ impl Packet {
     }
 
     /// From the network header to the end, for writing.
+    #[inline]
     pub fn network_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.network..self.end]
     }
@@ -203,6 +242,7 @@ impl Packet {
     }
 
     /// Puts the data pointer at the link header, as at netdev egress.
+    #[inline]
     pub fn data_at_link(&mut self) {
         self.data = self.link;
     }
@@ -279,6 +319,7 @@ impl Packet {
     }
 
     /// Cuts the packet to `len` bytes after the network header; longer than it is changes nothing.
+    #[inline]
     pub fn trim_network(&mut self, len: usize) {
         self.end = self.end.min(self.network + len);
     }
@@ -323,6 +364,7 @@ impl Packet {
     }
 
     /// Replaces the link header by `len` bytes, which the caller fills in.
+    #[inline]
     pub fn put_link(&mut self, len: usize) -> &mut [u8] {
         if len > self.network {
             self.grow_headroom(len - self.network + HEADROOM);

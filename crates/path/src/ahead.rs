@@ -1,15 +1,31 @@
-//! Looking ahead in a burst: while one frame is worked on, the memory that the look-up of later ones will need is fetched.
+//! Looking ahead in a burst: while some frames are worked on, the headers of later ones are read, and the memory that their
+//! look-up will need is fetched.
 
+use penstock_conntrack::{Conntrack, Sought};
+use penstock_packet::prefetch;
 use penstock_wire::{ethernet, vlan};
 
 use crate::burst::BURST;
 use crate::sink::Frame;
-use crate::worker::State;
+use crate::straight::{Road, Usual};
 
-/// Hashes of the connections of a burst's frames, as far as they were looked at.
+/// What is known of the frames of a burst, as far as they were looked at; reused.
+#[derive(Debug)]
 pub(crate) struct Ahead {
-    hashes: [Option<u64>; BURST],
-    looked_at: usize,
+    sought: [Option<Sought>; BURST],
+    usual: [Option<Usual>; BURST],
+    /// Frames whose headers were read.
+    read: usize,
+    /// Frames whose entries were asked for.
+    fetched: usize,
+    /// The turn at which there is something to do again.
+    due: usize,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead { sought: [None; BURST], usual: [None; BURST], read: 0, fetched: 0, due: 0 }
+    }
 }
 
 /// What follows the link header of a frame, past one tag.
@@ -26,30 +42,63 @@ fn network(bytes: &[u8]) -> &[u8] {
 }
 
 impl Ahead {
-    /// Frames between the look into the hash table and the look at the entry, and between that and the frame's turn.
-    pub(crate) const STEP: usize = 3;
+    /// Frames that are looked at together.
+    const STEP: usize = 8;
 
-    pub(crate) fn new() -> Self {
-        Ahead { hashes: [None; BURST], looked_at: 0 }
+    /// Another burst begins.
+    pub(crate) fn begin(&mut self) {
+        (self.read, self.fetched, self.due) = (0, 0, 0);
     }
 
-    /// It is the turn of frame number `turn`.
+    /// It is the turn of frame number `turn`. `road` is where frames of one device may go straight; connections are only
+    /// sought if there is tracking.
     #[inline]
-    pub(crate) fn fetch(&mut self, frames: &[Frame<'_>], turn: usize, state: &State) {
-        let conntrack = &state.conntrack;
-        while self.looked_at <= turn + 2 * Self::STEP
-            && let Some(frame) = frames.get(self.looked_at)
-        {
-            let tuple = conntrack.tuple_of(network(frame.bytes), 0);
-            let hash = tuple.map(|t| conntrack.hash_of(&t));
-            if let Some(hash) = hash {
-                conntrack.prefetch(hash);
-            }
-            self.hashes[self.looked_at % BURST] = hash;
-            self.looked_at += 1;
+    pub(crate) fn reach(
+        &mut self,
+        turn: usize,
+        frames: &[Frame<'_>],
+        road: Option<&Road<'_>>,
+        conntrack: Option<&Conntrack>,
+    ) {
+        if turn >= self.due {
+            self.look(turn, frames, road, conntrack);
         }
-        if let Some(Some(hash)) = self.hashes.get(turn + Self::STEP) {
-            conntrack.prefetch_entry(*hash);
+    }
+
+    fn look(
+        &mut self,
+        turn: usize,
+        frames: &[Frame<'_>],
+        road: Option<&Road<'_>>,
+        conntrack: Option<&Conntrack>,
+    ) {
+        let all = frames.len().min(BURST);
+        let (near, far) = ((turn + Self::STEP).min(all), (turn + 2 * Self::STEP).min(all));
+        let first = if self.read == 0 { turn } else { far };
+        for later in frames.iter().take(far + Self::STEP).skip(first) {
+            later.bytes.first().map(prefetch);
         }
+        for at in self.read..far {
+            let Some(frame) = frames.get(at) else { break };
+            let found = road.and_then(|road| Usual::read(frame, road, conntrack));
+            (self.usual[at], self.sought[at]) = match found {
+                Some((usual, sought)) => (Some(usual), sought),
+                None => (None, conntrack.and_then(|table| table.seek(network(frame.bytes)))),
+            };
+        }
+        self.read = self.read.max(far);
+        if let Some(conntrack) = conntrack {
+            let these = self.sought.get(self.fetched..near).unwrap_or(&[]);
+            these.iter().flatten().for_each(|sought| conntrack.prefetch_sought(sought));
+        }
+        self.fetched = self.fetched.max(near);
+        self.due = turn + Self::STEP;
+    }
+
+    /// What is known of a frame that may go straight, and where its connection is to be looked up.
+    #[inline]
+    pub(crate) fn usual(&self, at: usize) -> Option<(&Usual, Option<&Sought>)> {
+        let usual = self.usual.get(at)?.as_ref()?;
+        Some((usual, self.sought.get(at)?.as_ref()))
     }
 }

@@ -18,6 +18,7 @@ use crate::ahead::Ahead;
 use crate::hooks::{HookList, NFPROTO_NETDEV};
 use crate::rules::{BurstCode, End};
 use crate::sink::{Frame, Sink};
+use crate::straight::Road;
 use crate::worker::Worker;
 
 /// Frames of a burst at most: a bit of a word for each.
@@ -104,13 +105,15 @@ pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl
 pub(crate) struct Packets {
     /// For the one that is being worked on.
     pub(crate) one: Packet,
+    ahead: Ahead,
     /// For those that pass ingress together.
     several: Box<[Packet]>,
 }
 
 impl Default for Packets {
     fn default() -> Self {
-        Packets { one: Packet::new(), several: (0..TOGETHER).map(|_| Packet::new()).collect() }
+        let ahead = Ahead::default();
+        Packets { one: Packet::new(), ahead, several: (0..TOGETHER).map(|_| Packet::new()).collect() }
     }
 }
 
@@ -139,24 +142,32 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// The normal way, in order.
     fn receive_left(&mut self, frames: &[Frame<'_>], left: Left, packets: &mut Packets) {
-        let looks_ahead = self.hooks.tracks() && frames.len() > Ahead::STEP;
-        let mut ahead = looks_ahead.then(Ahead::new);
+        packets.ahead.begin();
+        let road = frames.first().and_then(|frame| self.road(frame.device));
         let mut left = left;
         while let Some(first) = left.first() {
-            match self.together(&frames[first]) {
-                Some(together) => self.receive_together(&together, frames, &mut left, packets, &mut ahead),
-                None => {
-                    left.next();
-                    if let Some(later) = frames.get(first + FETCHED) {
-                        later.bytes.first().map(prefetch);
-                    }
-                    if let Some(ahead) = &mut ahead {
-                        ahead.fetch(frames, first, self.state);
-                    }
-                    self.frame(&frames[first], &mut packets.one);
+            let frame = &frames[first];
+            if let Some(together) = self.together(frame) {
+                self.receive_together(&together, frames, &mut left, packets);
+                continue;
+            }
+            left.next();
+            let Packets { one, ahead, .. } = packets;
+            self.look_ahead(first, frames, road.as_ref(), ahead);
+            match (ahead.usual(first), &road) {
+                (Some((usual, sought)), Some(road)) => {
+                    self.pass_time(frame.time);
+                    self.straight(road, frame, usual, sought, one);
+                    self.drain();
                 }
+                _ => self.frame(frame, one),
             }
         }
+    }
+
+    #[inline]
+    fn look_ahead(&self, turn: usize, frames: &[Frame<'_>], road: Option<&Road<'_>>, ahead: &mut Ahead) {
+        ahead.reach(turn, frames, road, self.hooks.tracks().then_some(&self.state.conntrack));
     }
 
     /// One frame, and all that follows from it.
@@ -188,9 +199,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         frames: &[Frame<'_>],
         left: &mut Left,
         packets: &mut Packets,
-        ahead: &mut Option<Ahead>,
     ) {
-        let Packets { one, several } = packets;
+        let Packets { one, ahead, several } = packets;
         let mut numbers = [0; TOGETHER];
         let (mut taken, mut latest) = (0, 0);
         let mut rest = *left;
@@ -233,9 +243,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 End::Dropped if quiet => continue,
                 End::Dropped | End::Taken | End::Queue { .. } => {}
                 End::Accept => {
-                    if let Some(ahead) = ahead {
-                        ahead.fetch(frames, number, self.state);
-                    }
+                    self.look_ahead(number, frames, None, ahead);
                     self.pass_up_behind_ingress(packet);
                 }
             }

@@ -348,8 +348,11 @@ impl Dataplane {
 
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
         let Dataplane { net, linked, hooks, codes, settings, state, packets } = self;
+        let engine = codes.engine;
         let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
-        let mut worker = Worker { net, image: &linked.image, hooks, code, settings, state, sink };
+        // The interpreter is what all else is compared with.
+        let straight = engine != Engine::Interpreter;
+        let mut worker = Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
         work(&mut worker, packets);
     }
 }

@@ -57,6 +57,36 @@ pub(crate) enum Stage {
     BridgeConfirm,
 }
 
+/// What a list does that has no chains: these stages, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BuiltIn {
+    pub(crate) defragments: bool,
+    pub(crate) tracks: bool,
+    pub(crate) translates: bool,
+    pub(crate) confirms: bool,
+}
+
+impl BuiltIn {
+    /// `None` if there is something else.
+    fn of(stages: &[Stage]) -> Option<BuiltIn> {
+        stages.iter().try_fold(BuiltIn::default(), |mut all, stage| {
+            match stage {
+                Stage::Defrag => all.defragments = true,
+                Stage::Conntrack => all.tracks = true,
+                Stage::Nat => all.translates = true,
+                Stage::Confirm => all.confirms = true,
+                Stage::Chain(_)
+                | Stage::Flowtable(_)
+                | Stage::Synproxy
+                | Stage::BridgeConntrack
+                | Stage::BridgeInput
+                | Stage::BridgeConfirm => return None,
+            }
+            Some(all)
+        })
+    }
+}
+
 /// What packets pass at a hook, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HookList {
@@ -65,6 +95,8 @@ pub(crate) struct HookList {
     pub(crate) has_chains: bool,
     /// Number of the list among those that code is made for; chains that nothing is gained with have none.
     pub(crate) code: Option<usize>,
+    /// What it does, if there are no chains and nothing else that is rare.
+    pub(crate) built_in: Option<BuiltIn>,
 }
 
 impl HookList {
@@ -79,7 +111,12 @@ impl HookList {
     }
 }
 
-static NOTHING: HookList = HookList { stages: Vec::new(), has_chains: false, code: None };
+static NOTHING: HookList = HookList {
+    stages: Vec::new(),
+    has_chains: false,
+    code: None,
+    built_in: Some(BuiltIn { defragments: false, tracks: false, translates: false, confirms: false }),
+};
 
 /// `NF_IP_PRI_CONNTRACK_DEFRAG`.
 const DEFRAG: i32 = -400;
@@ -322,7 +359,8 @@ fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<L
             code.len() - 1
         })
     });
-    HookList { stages, has_chains, code: number }
+    let built_in = BuiltIn::of(&stages);
+    HookList { stages, has_chains, code: number, built_in }
 }
 
 impl Hooks {

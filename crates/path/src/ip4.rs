@@ -107,7 +107,7 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// With a way that was found, or that the packet had before.
-    fn ip4_take_way(&mut self, packet: &mut Packet, to: &Destination, before: bool) {
+    pub(crate) fn ip4_take_way(&mut self, packet: &mut Packet, to: &Destination, before: bool) {
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
         let Some(options) = self.ip4_options(packet, Some(to)) else { return };
@@ -131,7 +131,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Decides, and remembers the way if it is the same for other packets.
     #[inline(never)]
-    fn ip4_new_way(&mut self, packet: &mut Packet) {
+    pub(crate) fn ip4_new_way(&mut self, packet: &mut Packet) {
         let to = match self.ip4_route_input(packet) {
             Routed::To(to) => to,
             Routed::No(why) => {
@@ -200,7 +200,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Whether nothing speaks against a source where the way leads to another device: it is no address of this host, and
     /// the others that [`Worker::ip4_route_input`] refuses it does not accept either.
     #[inline]
-    fn ip4_usual_source(&self, saddr: u32) -> bool {
+    pub(crate) fn ip4_usual_source(&self, saddr: u32) -> bool {
         let first = saddr >> 24;
         saddr != 0 && first != 127 && !(is_multicast(saddr) || saddr == u32::MAX) && !self.net.own4(saddr)
     }
@@ -443,7 +443,8 @@ impl<S: Sink> Worker<'_, S> {
 }
 
 /// Packet priority that a type of service gives a forwarded packet (`rt_tos2priority()`).
-fn priority_of_tos(tos: u8) -> u32 {
+#[inline]
+pub(crate) fn priority_of_tos(tos: u8) -> u32 {
     const BEST_EFFORT: u32 = 0;
     const BULK: u32 = 2;
     const INTERACTIVE_BULK: u32 = 4;

@@ -93,6 +93,7 @@ mod rules;
 mod settings;
 mod sink;
 mod sockets;
+mod straight;
 mod synproxy;
 mod sysctl;
 mod taps;

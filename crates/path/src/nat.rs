@@ -92,6 +92,22 @@ impl<S: Sink> Worker<'_, S> {
         self.nat_routed(context, direction, packet, destination)
     }
 
+    /// Whether the stage only lets a packet pass: it has no connection, or one that was decided about and whose packets in
+    /// this direction are not changed here.
+    #[inline]
+    pub(crate) fn stays_as_it_is(&self, hook: Hook, packet: &Packet) -> bool {
+        let ct = &packet.meta.ct;
+        let Some(connection) = self.state.conntrack.connection(ct) else { return true };
+        let decided = matches!(ct.info, CtInfo::Established | CtInfo::EstablishedReply);
+        let direction = if ct.info.is_reply() { Direction::Reply } else { Direction::Original };
+        let leaves = hook == Hook::Postrouting && direction == Direction::Original;
+        decided
+            && connection.status() & manip_of(hook).due(direction) == 0
+            && !(leaves && self.left_its_device(packet))
+            // Policy is asked again.
+            && self.state.ipsec.is_none()
+    }
+
     /// A packet that may be the first of its connection in this direction: decides.
     fn nat_begin(
         &mut self,

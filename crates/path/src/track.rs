@@ -35,10 +35,17 @@ impl<S: Sink> Worker<'_, S> {
         let hook = if context.hook == Hook::Output { TrackHook::Output } else { TrackHook::Prerouting };
         let conntrack = &mut self.state.conntrack;
         let full = conntrack.statistics().table_full;
-        match conntrack.track(packet, hook) {
+        let verdict = conntrack.track(packet, hook);
+        self.tracked(verdict, full, packet)
+    }
+
+    /// What tracking has made of a packet; `full` is how many it had dropped for want of room before.
+    #[inline]
+    pub(crate) fn tracked(&mut self, verdict: Verdict, full: u64, packet: &Packet) -> End {
+        match verdict {
             Verdict::Accept => End::Accept,
             Verdict::Drop => {
-                let full = conntrack.statistics().table_full != full;
+                let full = self.state.conntrack.statistics().table_full != full;
                 self.drop(if full { DropReason::ConntrackFull } else { DropReason::Conntrack }, packet);
                 End::Dropped
             }

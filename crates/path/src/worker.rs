@@ -213,6 +213,8 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) hooks: &'a Hooks,
     /// Machine code of the hook lists, where there is some.
     pub(crate) code: Option<&'a Compiled>,
+    /// Whether packets may take the straight way; else they pass stage by stage.
+    pub(crate) straight: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) state: &'a mut State,
     pub(crate) sink: &'a mut S,

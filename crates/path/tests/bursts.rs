@@ -183,6 +183,75 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
+/// Rules for connections that go on.
+const STATEFUL: [&str; 6] = [
+    "table ip t {
+        chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; ct state new counter accept; }
+    }",
+    "table ip t {
+        chain n { type nat hook postrouting priority srcnat; oifname lan masquerade; }
+        chain d { type nat hook prerouting priority dstnat; udp dport 11 dnat to 198.18.1.7:9; }
+        chain f { type filter hook forward priority 0; ct state established counter accept; tcp dport 13 drop; }
+    }",
+    "table ip t {
+        chain d { type nat hook prerouting priority dstnat; ip daddr 198.19.0.5 dnat to 198.18.1.7; }
+        chain p { type filter hook postrouting priority 0; ct state new counter; ip ttl set 7; }
+        chain f { type filter hook forward priority 0; limit rate 40/second counter accept; ct mark set 5; udp dport 9 ip daddr set 198.18.1.8; }
+    }",
+    "table inet t {
+        chain p { type filter hook prerouting priority -300; udp dport 9 notrack; tcp dport 9 ip ttl set 2; }
+        chain f { type filter hook forward priority 0; ct state untracked counter accept; meta mark set ct mark; ct state invalid counter drop; }
+        chain n { type nat hook postrouting priority srcnat; meta l4proto { tcp, udp } snat ip to 198.18.1.9-198.18.1.12:2000-2003; }
+    }",
+    "table ip t {
+        ct helper h { type \"tftp\" protocol udp; }
+        chain p { type filter hook prerouting priority 0; udp dport 11 ct helper set \"h\"; ct state new ct label set 7; }
+        chain e { type filter hook output priority 0; counter; }
+        chain f { type filter hook forward priority 0; tcp flags & (fin|rst) != 0 reject with tcp reset; udp dport 13 queue num 3 bypass; }
+    }",
+    "table netdev t {
+        chain e { type filter hook egress device lan priority 0; ip ttl 63 counter; udp dport 9 drop; }
+    }
+    table ip t {
+        chain f { type filter hook forward priority 0; udp dport 7 jump { ct direction reply counter accept; drop; }; meta nftrace set 1; }
+    }",
+];
+
+/// A frame of one of a few connections, in either direction, and the device by which it comes.
+fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
+    let (client, server) = (["198.18.0.7", "198.18.0.8"][rng.usize(..2)], ["198.18.1.7", "198.19.0.5"]);
+    let server = server[rng.usize(..2)];
+    let (port, service) = (1000 + rng.u16(..2), 7 + 2 * rng.u16(..4));
+    let there = rng.u32(..3) > 0;
+    let (link, from, to) = if there {
+        (router::from_wan(), client, server)
+    } else {
+        let translated = ["198.18.1.1", "198.18.1.9", "198.18.1.10"][rng.usize(..3)];
+        (router::from_lan(), server, if rng.bool() { client } else { translated })
+    };
+    let (source, target) = if there { (port, service) } else { (service, [port, 2000][rng.usize(..2)]) };
+    let ttl = if rng.u32(..20) == 0 { rng.u8(1..3) } else { 64 };
+    let mut ip = Ipv4::new(from, to).ttl(ttl).tos(rng.u8(..));
+    if rng.bool() {
+        ip = ip.df();
+    }
+    let bytes = if rng.u32(..30) == 0 { 1380 } else { rng.usize(..40) };
+    let mut frame = if rng.bool() {
+        let flags = if rng.u32(..8) == 0 { rng.u8(..32) } else { [0x02, 0x12, 0x10, 0x18][rng.usize(..4)] };
+        let tcp = Tcp::new(source, target).flags(flags).seq(rng.u32(..9)).ack(rng.u32(..9));
+        (link / ip / tcp / payload(vec![5; bytes])).build()
+    } else {
+        (link / ip / Udp::new(source, target) / payload(vec![6; bytes])).build()
+    };
+    match rng.u32(..40) {
+        0 => frame[rng.usize(..40)] ^= 1 << rng.u32(..8),
+        1 => frame.truncate(rng.usize(..=frame.len())),
+        2..12 => frame.resize(frame.len() + rng.usize(..20), 0xee),
+        _ => {}
+    }
+    (if there { 2 } else { 3 }, frame)
+}
+
 /// What came of all frames, in bursts as `sizes` gives them.
 fn outcome(
     rules: &str,
@@ -222,34 +291,62 @@ fn outcome(
     lines
 }
 
+/// In bursts of any size, by any engine, the same comes of frames.
+fn compare(rules: &str, frames: &[(u32, Vec<u8>, u64)], rng: &mut Rng) {
+    let wanted = outcome(rules, Engine::Interpreter, frames, || 1);
+    assert!(wanted.len() > 600, "{}", wanted.len());
+    for engine in [Engine::Interpreter, Engine::JitAtOnce] {
+        let most = [2, 10, 64, 200][rng.usize(..4)];
+        let got = outcome(rules, engine, frames, || rng.usize(..most));
+        let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
+        assert!(
+            wanted == got,
+            "{engine:?} bursts up to {most}\n{rules}\nwanted {:#?}\ngot {:#?}",
+            wanted.get(same),
+            got.get(same)
+        );
+    }
+}
+
+/// Time from a frame to the next, mostly little.
+fn pause(rng: &mut Rng) -> u64 {
+    let rarely = if rng.u32(..8) == 0 { 4 } else { 0 };
+    [0, 0, 1000, SECOND / 1000, SECOND / 10, 2 * SECOND, 31 * SECOND][rng.usize(..3 + rarely)]
+}
+
 #[test]
 fn a_burst_is_what_its_frames_are_one_by_one() {
-    let seed = penstock_seed::seed();
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(penstock_seed::seed());
     for round in 0..4 {
+        println!("round {round}");
         let mut time = START;
         let frames: Vec<_> = (0..600)
             .map(|_| {
-                let rarely = if rng.u32(..8) == 0 { 4 } else { 0 };
-                let steps = [0, 0, 1000, SECOND / 1000, SECOND / 10, 2 * SECOND, 31 * SECOND];
-                time += steps[rng.usize(..3 + rarely)];
+                time += pause(&mut rng);
                 (1 + rng.u32(1..3), frame(&mut rng), time)
             })
             .collect();
         for rules in RULES.into_iter().chain([&*long_chain()]) {
-            let wanted = outcome(rules, Engine::Interpreter, &frames, || 1);
-            assert!(wanted.len() > 600, "{}", wanted.len());
-            for engine in [Engine::Interpreter, Engine::JitAtOnce] {
-                let most = [2, 10, 64, 200][rng.usize(..4)];
-                let got = outcome(rules, engine, &frames, || rng.usize(..most));
-                let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
-                assert!(
-                    wanted == got,
-                    "seed {seed} round {round} {engine:?} bursts up to {most}\n{rules}\nwanted {:#?}\ngot {:#?}",
-                    wanted.get(same),
-                    got.get(same)
-                );
-            }
+            compare(rules, &frames, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
+    let mut rng = Rng::with_seed(penstock_seed::seed());
+    for round in 0..4 {
+        println!("round {round}");
+        let mut time = START;
+        let frames: Vec<_> = (0..1000)
+            .map(|_| {
+                time += pause(&mut rng) / 4;
+                let (device, frame) = conversation(&mut rng);
+                (device, frame, time)
+            })
+            .collect();
+        for rules in STATEFUL.into_iter().chain([""]) {
+            compare(rules, &frames, &mut rng);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::expect::{Expectation, Follow};
 use crate::settings::SECOND;
 use crate::tuple::{IPV4, IPV6};
 use crate::{Direction, Tuple, status};
-use penstock_packet::{CtInfo, Packet};
+use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::{protocol, tcp, udp};
 
 /// How many connections of a class one connection may expect, and for how many seconds (`struct nf_conntrack_expect_policy`).
@@ -264,10 +264,25 @@ impl Conntrack {
     pub fn help(&mut self, packet: &mut Packet, surroundings: Surroundings, replace: Replace) -> Verdict {
         let ct = packet.meta.ct;
         let Some(n) = self.resolve(&ct) else { return Verdict::Accept };
-        if self.store[n].extra == NONE || ct.info == CtInfo::RelatedReply {
+        if ct.info == CtInfo::RelatedReply || !self.is_helped(n) {
             return Verdict::Accept;
         }
         self.help_and_adjust(packet, n, surroundings, replace)
+    }
+
+    /// Whether a connection has a helper, or its sequence numbers are shifted.
+    #[inline]
+    fn is_helped(&self, n: u32) -> bool {
+        let e = &self.store[n];
+        e.extra != NONE && (e.has(status::SEQ_ADJUST) || self.extra(n).is_some_and(|x| x.helper.is_some()))
+    }
+
+    /// Whether nothing is left to be done at the end of its way for a packet with this connection: [`Conntrack::help`] and
+    /// [`Conntrack::confirm`] would only let it pass.
+    #[inline]
+    pub fn is_settled(&self, ct: &Ct) -> bool {
+        let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
+        self.observer.is_none() && self.resolve(ct).is_none_or(settled)
     }
 
     fn help_and_adjust(
