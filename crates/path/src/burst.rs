@@ -16,7 +16,8 @@ use penstock_wire::ethernet::Mac;
 
 use crate::ahead::Ahead;
 use crate::hooks::{HookList, NFPROTO_NETDEV};
-use crate::rules::{BurstCode, End};
+use crate::reason::{Drop, DropReason};
+use crate::rules::{BurstCode, End, rule_place};
 use crate::sink::{Frame, Sink};
 use crate::straight::Road;
 use crate::worker::Worker;
@@ -233,13 +234,22 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         self.state.counters.received += taken as u64;
         let mut quiet = !self.is_due(latest);
-        for ((packet, decision), number) in packets.iter_mut().zip(decisions).zip(numbers) {
+        // Mostly it is the same rule that drops them.
+        let (mut by, mut drop) = (None, Drop { reason: DropReason::Rule, place: None });
+        for ((packet, &decision), &number) in packets.iter_mut().zip(&decisions).zip(&numbers) {
+            packet.meta.trace_id = self.next_trace_id();
+            if quiet && let Some(rule) = decision.dropped_by() {
+                // Nothing has come of it that could be due later.
+                if by != Some(rule) {
+                    (by, drop.place) = (Some(rule), rule_place(self.image, rule));
+                }
+                self.drop_by(&drop, packet);
+                continue;
+            }
             if !quiet {
                 self.pass_time(packet.meta.time);
             }
-            packet.meta.trace_id = self.next_trace_id();
             match self.carry_out(decision, list, context, packet, &mut None) {
-                // Nothing has come of it that could be due later.
                 End::Dropped if quiet => continue,
                 End::Dropped | End::Taken | End::Queue { .. } => {}
                 End::Accept => {

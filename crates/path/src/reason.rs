@@ -257,6 +257,7 @@ impl Default for Counters {
 }
 
 impl Counters {
+    #[inline]
     pub(crate) fn count(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }

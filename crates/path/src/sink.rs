@@ -131,6 +131,7 @@ pub trait Sink {
     fn deliver(&mut self, device: &Link, packet: &Packet);
 
     /// A packet ends.
+    #[inline]
     fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
         let _ = (drop, packet);
     }

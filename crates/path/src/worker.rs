@@ -228,9 +228,16 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     /// Ends a packet where a rule or chain said so.
+    #[inline]
     pub(crate) fn drop_at(&mut self, reason: DropReason, place: Option<Place<'_>>, packet: &Packet) {
-        self.state.counters.count(reason);
-        self.sink.drop(&Drop { reason, place }, packet);
+        self.drop_by(&Drop { reason, place }, packet);
+    }
+
+    /// The same where it is known what is told.
+    #[inline]
+    pub(crate) fn drop_by(&mut self, drop: &Drop<'_>, packet: &Packet) {
+        self.state.counters.count(drop.reason);
+        self.sink.drop(drop, packet);
     }
 
     /// A packet goes to the host, unless it is ESP, or policy says no, or it belongs to a tunnel of IPv4.

@@ -50,6 +50,7 @@ pub struct Image {
 
 impl Image {
     /// A chain.
+    #[inline]
     pub fn chain(&self, chain: ChainIndex) -> Option<&LinkedChain> {
         self.chains.get(chain.0 as usize)
     }
@@ -80,11 +81,13 @@ impl Image {
     }
 
     /// Chain and handle of a rule.
+    #[inline]
     pub fn rule_name(&self, rule: RuleIndex) -> Option<RuleName> {
         self.rule_names.get(rule.0 as usize).copied()
     }
 
     /// The table of a chain.
+    #[inline]
     pub fn table_of(&self, chain: ChainIndex) -> Option<&LinkedTable> {
         self.tables.get(self.chain(chain)?.table.0 as usize)
     }

@@ -13,7 +13,7 @@
 //! | [`Structure::Bitmap`] | one bit per possible key, ranks to the slots |
 //! | [`Structure::WordHash`], [`Structure::Hash`] | open addressing on whole keys |
 //! | [`Structure::IntervalArray`], [`Structure::IntervalIndex`] | sorted arrays of first and last keys |
-//! | [`Structure::RangeList`], [`Structure::RangeGroups`], [`Structure::RangeTrees`] | concatenations of ranges |
+//! | [`Structure::RangeList`], [`Structure::RangeGroups`], [`Structure::RangeTables`], [`Structure::RangeTrees`] | concatenations of ranges |
 //!
 //! [`Backend`] is what the kernel would take: it decides what such a set can do. The structure is our choice, and another
 //! one where the set has grown.
@@ -38,6 +38,7 @@
 //! ```
 
 mod bitmap;
+mod crossed;
 mod description;
 mod dynamic;
 mod element;

@@ -13,14 +13,16 @@
 //! ```
 //!
 //! New entries wait in a short list that is searched from its start, and move from there to levels of growing size,
-//! so that many insertions cost little each. Sealing puts all entries into one structure: a [`Classifier`], in which an
-//! entry is a rule and its place in the order the rule's number; or, where memory counts, one level. A few changes
-//! later it is still of use: what is new is searched beside it, what is gone is passed over.
+//! so that many insertions cost little each. Sealing puts all entries into one structure: tables ([`Crossed`]) where they
+//! stay small; else a [`Classifier`], in which an entry is a rule and its place in the order the rule's number; or, where
+//! memory counts, one level. A few changes later it is still of use: what is new is searched beside it, what is gone is
+//! passed over.
 
 use std::sync::Arc;
 
 use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
+use crate::crossed::Crossed;
 use crate::hash::HashBytes;
 use crate::select::Structure;
 use crate::set::InsertError;
@@ -111,8 +113,15 @@ pub(crate) struct Ranges {
     /// Not in a level yet, later in order than all that are.
     waiting: Vec<u32>,
     /// All entries whose place in the order is below the number; they are in no level.
-    classified: Option<(Arc<Classifier>, u32)>,
+    classified: Option<(Sealed, u32)>,
     sealed: bool,
+}
+
+/// What is made when entries are sealed.
+#[derive(Clone, Debug)]
+enum Sealed {
+    Tables(Arc<Crossed>),
+    Trees(Arc<Classifier>),
 }
 
 /// First and last key as one.
@@ -165,9 +174,11 @@ impl Ranges {
         if key.len() != self.key_len {
             return None;
         }
-        if let Some((classifier, _)) = &self.classified {
-            let location = self.locate(classifier, key);
-            let found = self.lookup_classified(classifier, &location, key, &alive);
+        if let Some((sealed, _)) = &self.classified {
+            let found = match sealed {
+                Sealed::Tables(tables) => self.lookup_crossed(tables, key, &alive),
+                Sealed::Trees(trees) => self.lookup_classified(trees, &self.locate(trees, key), key, &alive),
+            };
             if found.is_some() || self.levels.is_empty() && self.waiting.is_empty() {
                 return found;
             }
@@ -182,7 +193,7 @@ impl Ranges {
         alive: impl Fn(u32) -> bool,
         found: &mut [Option<u32>; N],
     ) {
-        let Some((classifier, _)) = &self.classified else {
+        let Some((Sealed::Trees(classifier), _)) = &self.classified else {
             found.iter_mut().zip(keys).for_each(|(found, key)| *found = self.lookup(key, &alive));
             return;
         };
@@ -204,6 +215,12 @@ impl Ranges {
                 found => found,
             };
         }
+    }
+
+    #[inline]
+    fn lookup_crossed(&self, tables: &Crossed, key: &[u8], alive: &impl Fn(u32) -> bool) -> Option<u32> {
+        let slots = tables.entries_of(key).iter().filter_map(|place| self.order.get(usize::from(*place)));
+        slots.copied().find(|slot| *slot != DEAD && alive(*slot))
     }
 
     #[inline]
@@ -354,12 +371,20 @@ impl Ranges {
             self.waiting.clone_from(&self.order);
             return;
         }
-        if !small && let Some(classifier) = self.classifier() {
-            self.classified = Some((Arc::new(classifier), self.order.len() as u32));
+        let tables = || self.crossed().map(|tables| Sealed::Tables(Arc::new(tables)));
+        let trees = || self.classifier().map(|trees| Sealed::Trees(Arc::new(trees)));
+        if !small && let Some(sealed) = tables().or_else(trees) {
+            self.classified = Some((sealed, self.order.len() as u32));
             return;
         }
         let level = self.level(self.order.clone());
         self.levels.push(level);
+    }
+
+    fn crossed(&self) -> Option<Crossed> {
+        let fields: Vec<(usize, usize)> = self.fields.iter().map(|f| (f.offset, f.len)).collect();
+        let entries: Vec<(&[u8], &[u8])> = self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
+        Crossed::new(&fields, &entries)
     }
 
     fn classifier(&self) -> Option<Classifier> {
@@ -386,7 +411,11 @@ impl Ranges {
     pub fn bytes(&self) -> usize {
         let groups = self.levels.iter().flat_map(|l| &l.groups);
         let levels: usize = groups.map(|g| g.bounds.len() + g.entries.len() * 40).sum();
-        let classified = self.classified.as_ref().map_or(0, |c| c.0.size().bytes);
+        let classified = match &self.classified {
+            Some((Sealed::Tables(tables), _)) => tables.bytes(),
+            Some((Sealed::Trees(trees), _)) => trees.size().bytes,
+            None => 0,
+        };
         levels
             + classified
             + self.exact.bytes()
@@ -396,7 +425,8 @@ impl Ranges {
     /// How it is searched now.
     pub fn structure(&self) -> Structure {
         match (&self.classified, &*self.levels) {
-            (Some(_), _) => Structure::RangeTrees,
+            (Some((Sealed::Tables(_), _)), _) => Structure::RangeTables,
+            (Some((Sealed::Trees(_), _)), _) => Structure::RangeTrees,
             (None, []) => Structure::RangeList,
             (None, [..]) => Structure::RangeGroups,
         }

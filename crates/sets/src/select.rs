@@ -79,6 +79,8 @@ pub enum Structure {
     RangeList,
     /// Concatenations of ranges by their exact fields, bisected by another one.
     RangeGroups,
+    /// Concatenations of ranges by tables over the classes of their fields.
+    RangeTables,
     /// Concatenations of ranges in trees that cut one field after the other.
     RangeTrees,
     /// A hash that packets change.
@@ -109,6 +111,7 @@ impl Structure {
             Structure::IntervalIndex => "interval_index",
             Structure::RangeList => "range_list",
             Structure::RangeGroups => "range_groups",
+            Structure::RangeTables => "range_tables",
             Structure::RangeTrees => "range_trees",
             Structure::DynamicHash => "dynamic_hash",
         }
@@ -123,6 +126,7 @@ impl Structure {
             Structure::IntervalArray
             | Structure::IntervalIndex
             | Structure::RangeGroups
+            | Structure::RangeTables
             | Structure::RangeTrees => LookupClass::Logarithmic,
             Structure::RangeList => LookupClass::Linear,
         }
@@ -138,6 +142,7 @@ impl Structure {
             | Structure::IntervalIndex
             | Structure::RangeList
             | Structure::RangeGroups
+            | Structure::RangeTables
             | Structure::RangeTrees
             | Structure::DynamicHash => SpaceClass::Linear,
         }

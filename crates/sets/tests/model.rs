@@ -410,7 +410,8 @@ fn sets_choose_their_structure_by_what_they_are_and_how_large() {
         (Description { key_len: 4, interval: true, ..d() }, 2000, Structure::IntervalIndex),
         (Description { key_len: 4, interval: true, policy: memory, ..d() }, 2000, Structure::IntervalArray),
         (ranges(), 4, Structure::RangeList),
-        (ranges(), 2000, Structure::RangeTrees),
+        (ranges(), 2000, Structure::RangeTables),
+        (ranges(), 5000, Structure::RangeTrees),
         (Description { policy: memory, ..ranges() }, 2000, Structure::RangeGroups),
     ] {
         let mut set = Set::new(description.clone()).unwrap();

@@ -1,5 +1,5 @@
 //! Reading and writing of fields at constant offsets. The offsets are constants smaller than `N` at every call,
-//! so the bounds checks vanish when inlined.
+//! so the checks vanish when inlined.
 
 #[inline(always)]
 pub(crate) fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
@@ -13,14 +13,15 @@ pub(crate) fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 
 #[inline(always)]
 pub(crate) fn array<const N: usize, const M: usize>(bytes: &[u8; N], at: usize) -> [u8; M] {
-    let mut out = [0; M];
-    out.copy_from_slice(&bytes[at..at + M]);
-    out
+    // As a whole: what is put together from smaller parts is slow to read again.
+    bytes[at..].first_chunk().copied().unwrap_or([0; M])
 }
 
 #[inline(always)]
 pub(crate) fn put<const N: usize, const M: usize>(bytes: &mut [u8; N], at: usize, value: [u8; M]) {
-    bytes[at..at + M].copy_from_slice(&value);
+    if let Some(field) = bytes[at..].first_chunk_mut() {
+        *field = value;
+    }
 }
 
 #[inline(always)]
