@@ -128,7 +128,11 @@ impl<K: Key> Ranks<K> {
     #[inline]
     pub fn rank(&self, key: K) -> usize {
         let Some(mut node) = self.nodes.first() else {
-            return self.bounds.iter().map(|b| usize::from(*b <= key)).sum();
+            let mut rank = 0;
+            for bound in &self.bounds {
+                rank += usize::from(*bound <= key);
+            }
+            return rank;
         };
         loop {
             if key < node.min {
@@ -145,12 +149,14 @@ impl<K: Key> Ranks<K> {
             }
             let (start, len) = (cell as u32 as usize, (cell >> 32) as usize);
             let bounds = &self.bounds[start..start + len];
-            return start
-                + if len <= FEW {
-                    bounds.iter().map(|b| usize::from(*b <= key)).sum::<usize>()
-                } else {
-                    bounds.partition_point(|b| *b <= key)
-                };
+            if len > FEW {
+                return start + bounds.partition_point(|b| *b <= key);
+            }
+            let mut rank = start;
+            for bound in bounds {
+                rank += usize::from(*bound <= key);
+            }
+            return rank;
         }
     }
 

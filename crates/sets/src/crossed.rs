@@ -60,17 +60,17 @@ impl Pool {
 
 /// From a field's value to its class.
 #[derive(Clone, Debug)]
-enum Classes {
-    /// One or two bytes: which page, by the upper one, and its classes, by the lower.
-    Pages(Box<[u8; PAGE]>, Vec<Class>),
+pub(crate) enum Classes {
+    /// One or two bytes: which page, by the upper one, and its classes, by the lower; and a value's bytes.
+    Pages(Box<[u8; PAGE]>, Vec<Class>, u8),
     /// Single values of four bytes; others have class 0.
     Words(HashWords),
     /// Single values of any other length.
     Bytes(HashBytes),
-    /// Classes of the spans between bounds: with how many bounds are not above a value.
-    Spans32(Ranks<u32>, Vec<Class>),
-    Spans64(Ranks<u64>, Vec<Class>),
-    Spans128(Ranks<u128>, Vec<Class>),
+    /// Classes of the spans between bounds: with how many bounds are not above a value; and a value's bytes.
+    Spans32(Ranks<u32>, Vec<Class>, u8),
+    Spans64(Ranks<u64>, Vec<Class>, u8),
+    Spans128(Ranks<u128>, Vec<Class>, u8),
 }
 
 /// Up to 16 bytes as a number that orders like them.
@@ -126,15 +126,22 @@ impl Classes {
             bounds.push(bound);
             classes.push(pool.number(&members)?);
         }
+        let bytes = len as u8;
         Some(match len {
-            0..=2 => Self::pages(&bounds, &classes),
-            3..=4 => Classes::Spans32(Ranks::new(bounds_of(&bounds, |b| u32::try_from(b).ok())), classes),
-            5..=8 => Classes::Spans64(Ranks::new(bounds_of(&bounds, |b| u64::try_from(b).ok())), classes),
-            _ => Classes::Spans128(Ranks::new(bounds), classes),
+            0..=2 => Self::pages(&bounds, &classes, bytes),
+            3..=4 => {
+                let bounds = bounds_of(&bounds, |b| u32::try_from(b).ok());
+                Classes::Spans32(Ranks::new(bounds), classes, bytes)
+            }
+            5..=8 => {
+                let bounds = bounds_of(&bounds, |b| u64::try_from(b).ok());
+                Classes::Spans64(Ranks::new(bounds), classes, bytes)
+            }
+            _ => Classes::Spans128(Ranks::new(bounds), classes, bytes),
         })
     }
 
-    fn pages(bounds: &[u128], classes: &[Class]) -> Classes {
+    fn pages(bounds: &[u128], classes: &[Class], len: u8) -> Classes {
         let mut index = Box::new([0; PAGE]);
         let mut pages: Vec<Class> = Vec::new();
         let mut span = 0;
@@ -153,13 +160,39 @@ impl Classes {
                 pages.extend(page);
             }
         }
-        Classes::Pages(index, pages)
+        Classes::Pages(index, pages, len)
+    }
+
+    /// [`Classes::class`] of up to 8 bytes as a number: its bytes from the lowest on, zeros above.
+    #[inline]
+    pub fn short_class(&self, value: u64) -> Class {
+        match self {
+            Classes::Spans32(ranks, classes, 4) => class_of(classes, ranks.rank(u32::from_be(value as u32))),
+            Classes::Spans64(ranks, classes, 8) => class_of(classes, ranks.rank(u64::from_be(value))),
+            Classes::Bytes(hash) => hash.find_short(value).map_or(0, |class| class as Class),
+            _ => {
+                let bytes = value.to_ne_bytes();
+                self.class(bytes.get(..self.key_len()).unwrap_or(&bytes))
+            }
+        }
+    }
+
+    /// Bytes of a value.
+    pub fn key_len(&self) -> usize {
+        match self {
+            Classes::Words(_) => 4,
+            Classes::Bytes(hash) => hash.key_len(),
+            Classes::Pages(.., len)
+            | Classes::Spans32(.., len)
+            | Classes::Spans64(.., len)
+            | Classes::Spans128(.., len) => usize::from(*len),
+        }
     }
 
     #[inline]
-    fn class(&self, value: &[u8]) -> Class {
+    pub fn class(&self, value: &[u8]) -> Class {
         match self {
-            Classes::Pages(index, pages) => {
+            Classes::Pages(index, pages, _) => {
                 let (upper, lower) = match *value {
                     [upper, lower, ..] => (upper, lower),
                     [lower] => (0, lower),
@@ -170,15 +203,15 @@ impl Classes {
             }
             Classes::Words(hash) => hash.find(value).map_or(0, |class| class as Class),
             Classes::Bytes(hash) => hash.find(value).map_or(0, |class| class as Class),
-            Classes::Spans32(ranks, classes) => {
+            Classes::Spans32(ranks, classes, _) => {
                 let value = match *value {
                     [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
                     _ => ordered(value) as u32,
                 };
                 class_of(classes, ranks.rank(value))
             }
-            Classes::Spans64(ranks, classes) => class_of(classes, ranks.rank(ordered(value) as u64)),
-            Classes::Spans128(ranks, classes) => {
+            Classes::Spans64(ranks, classes, _) => class_of(classes, ranks.rank(ordered(value) as u64)),
+            Classes::Spans128(ranks, classes, _) => {
                 let value = value.try_into().map_or_else(|_| ordered(value), u128::from_be_bytes);
                 class_of(classes, ranks.rank(value))
             }
@@ -187,12 +220,12 @@ impl Classes {
 
     fn bytes(&self) -> usize {
         match self {
-            Classes::Pages(_, pages) => PAGE + pages.len() * size_of::<Class>(),
+            Classes::Pages(_, pages, _) => PAGE + pages.len() * size_of::<Class>(),
             Classes::Words(hash) => hash.bytes(),
             Classes::Bytes(hash) => hash.bytes(),
-            Classes::Spans32(ranks, classes) => ranks.bytes() + classes.len() * size_of::<Class>(),
-            Classes::Spans64(ranks, classes) => ranks.bytes() + classes.len() * size_of::<Class>(),
-            Classes::Spans128(ranks, classes) => ranks.bytes() + classes.len() * size_of::<Class>(),
+            Classes::Spans32(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
+            Classes::Spans64(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
+            Classes::Spans128(ranks, classes, _) => ranks.bytes() + classes.len() * size_of::<Class>(),
         }
     }
 }
@@ -209,20 +242,22 @@ fn class_of(classes: &[Class], rank: usize) -> Class {
 
 /// A field: where it is in the key, and its classes.
 #[derive(Clone, Debug)]
-struct Field {
-    offset: usize,
-    len: usize,
-    classes: Classes,
+pub(crate) struct Field {
+    pub offset: usize,
+    pub len: usize,
+    pub classes: Classes,
     /// From the class of the fields before and that of this one, row by row, to that of all; empty for the first field.
-    table: Vec<Class>,
+    pub table: Vec<Class>,
     /// Classes of this field.
-    width: usize,
+    pub width: usize,
 }
 
 /// The tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Crossed {
-    fields: Vec<Field>,
+    pub fields: Vec<Field>,
+    /// By class of all fields: the slot of the first entry, `u32::MAX` for none.
+    pub places: Vec<u32>,
     /// Where the list of each class of all fields begins, and where the last one ends.
     starts: Vec<u32>,
     /// Lists of entries.
@@ -230,9 +265,13 @@ pub(crate) struct Crossed {
 }
 
 impl Crossed {
-    /// Of fields, each of so many bytes at an offset, and of entries from first to last key. `None` if that would be too
-    /// large.
-    pub fn new<'e>(fields: &[(usize, usize)], entries: &[(&'e [u8], &'e [u8])]) -> Option<Crossed> {
+    /// Of fields, each of so many bytes at an offset, and of entries from first to last key in these slots. `None` if that
+    /// would be too large.
+    pub fn new<'e>(
+        fields: &[(usize, usize)],
+        entries: &[(&'e [u8], &'e [u8])],
+        slots: &[u32],
+    ) -> Option<Crossed> {
         if entries.len() > ENTRIES || fields.is_empty() || fields.iter().any(|(_, len)| *len > 16) {
             return None;
         }
@@ -275,7 +314,10 @@ impl Crossed {
             }
             starts.push(lists.len() as u32);
         }
-        Some(Crossed { fields: made, starts, entries: lists })
+        let first = |span: &[u32]| lists.get(span[0] as usize..span[1] as usize)?.first();
+        let slot = |span: &[u32]| slots.get(usize::from(*first(span)?)).copied();
+        let places = starts.windows(2).map(|span| slot(span).unwrap_or(u32::MAX)).collect();
+        Some(Crossed { fields: made, places, starts, entries: lists })
     }
 
     /// The entries that a key lies in, in their order.
@@ -290,14 +332,14 @@ impl Crossed {
                 table => table.get(class * field.width + usize::from(own)).copied().unwrap_or(0).into(),
             };
         }
-        let Some([start, end]) = self.starts.get(class..class + 2) else { return &[] };
-        self.entries.get(*start as usize..*end as usize).unwrap_or_default()
+        let Some(&[start, end]) = self.starts.get(class..class + 2) else { return &[] };
+        self.entries.get(start as usize..end as usize).unwrap_or_default()
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(|f| f.classes.bytes() + f.table.len() * size_of::<Class>());
-        fields.sum::<usize>() + self.starts.len() * 4 + self.entries.len() * 2
+        fields.sum::<usize>() + (self.starts.len() + self.places.len()) * 4 + self.entries.len() * 2
     }
 }
 
@@ -331,7 +373,7 @@ mod tests {
                     })
                     .collect();
                 let entries: Vec<(&[u8], &[u8])> = entries.iter().map(|(a, b)| (&**a, &**b)).collect();
-                let crossed = Crossed::new(&fields, &entries).unwrap();
+                let crossed = Crossed::new(&fields, &entries, &[]).unwrap();
                 for _ in 0..2000 {
                     let key = key(&mut rng);
                     let within = |(from, to): &(&[u8], &[u8])| {
@@ -356,8 +398,8 @@ mod tests {
             })
             .collect();
         let entries: Vec<(&[u8], &[u8])> = keys.iter().map(|k| (&k[..], &k[..])).collect();
-        assert!(Crossed::new(&[(0, 4), (4, 4)], &entries).is_none());
-        assert!(Crossed::new(&[(0, 4)], &entries).is_some());
+        assert!(Crossed::new(&[(0, 4), (4, 4)], &entries, &[]).is_none());
+        assert!(Crossed::new(&[(0, 4)], &entries, &[]).is_some());
     }
 
     #[test]
@@ -367,7 +409,7 @@ mod tests {
             let mut near = high.clone();
             near[len - 1] = 254;
             let entries = [(&near[..], &high[..]), (&low[..], &near[..])];
-            let crossed = Crossed::new(&[(0, len)], &entries).unwrap();
+            let crossed = Crossed::new(&[(0, len)], &entries, &[]).unwrap();
             for (key, expected) in [(&high, &[0u16][..]), (&near, &[0, 1]), (&low, &[1])] {
                 assert_eq!(crossed.entries_of(key), expected, "{len}");
             }

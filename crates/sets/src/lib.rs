@@ -56,6 +56,6 @@ pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::{Element, ElementRef};
 pub use list::ElementList;
-pub use search::{NOWHERE, Search, Searcher, WordCells};
+pub use search::{ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, WordCells};
 pub use select::{Backend, LookupClass, SpaceClass, Structure};
 pub use set::{InsertError, Set};

@@ -384,7 +384,19 @@ impl Ranges {
     fn crossed(&self) -> Option<Crossed> {
         let fields: Vec<(usize, usize)> = self.fields.iter().map(|f| (f.offset, f.len)).collect();
         let entries: Vec<(&[u8], &[u8])> = self.order.iter().map(|slot| self.bounds_of(*slot)).collect();
-        Crossed::new(&fields, &entries)
+        Crossed::new(&fields, &entries, &self.order)
+    }
+
+    /// The tables, if they say all that there is to know.
+    pub fn tables(&self) -> Option<&Crossed> {
+        match &self.classified {
+            Some((Sealed::Tables(tables), _))
+                if self.dead == 0 && self.levels.is_empty() && self.waiting.is_empty() =>
+            {
+                Some(tables)
+            }
+            _ => None,
+        }
     }
 
     fn classifier(&self) -> Option<Classifier> {

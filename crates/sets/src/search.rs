@@ -1,6 +1,7 @@
 //! Searches for generated code: a structure by its memory, or by a function made for it, without asking which it is.
 
 use crate::bitmap::Bitmap;
+use crate::crossed::{Classes, Crossed, Field};
 use crate::hash::{HashBytes, SPREAD};
 use crate::intervals::{Intervals, Sorted, Width};
 use crate::ranges::Ranges;
@@ -14,13 +15,53 @@ pub const NOWHERE: u64 = u64::MAX;
 ///
 /// Keys are numbers of 64 bits, their bytes from the lowest on, zeros above; those of more than 8 bytes are told by their
 /// address. A search gives the number of the place for [`Set::element_at`], or [`NOWHERE`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Search<'a> {
     /// Keys of four bytes in open addressing.
     Words(WordCells<'a>),
     /// A function that takes the structure's address and the key.
     Number(Searcher<u64>),
     /// The same for longer keys.
+    Address(Searcher<*const u8>),
+    /// Concatenated ranges by the classes of their fields.
+    Tables(ClassTables<'a>),
+}
+
+/// Tables over the classes of fields: the class of the first field, and that of the next in its row, lead to the class of
+/// both, and so on; that of all fields leads to the place.
+#[derive(Clone, Debug)]
+pub struct ClassTables<'a> {
+    /// At least one.
+    pub fields: Vec<ClassField<'a>>,
+    /// By the class of all fields: the place, or `u32::MAX` for none.
+    pub places: &'a [u32],
+}
+
+/// A field of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassField<'a> {
+    /// Where it begins in the key, in bytes, at a multiple of four.
+    pub offset: usize,
+    /// Its bytes.
+    pub len: usize,
+    /// From its value to its class.
+    pub classes: FieldClasses<'a>,
+    /// Rows of so many classes, one for each class of the fields before; not there in the first field.
+    pub rows: &'a [u16],
+    /// Length of a row.
+    pub width: usize,
+}
+
+/// How a field's class is found.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldClasses<'a> {
+    /// One or two bytes: the page by the upper one, or the first one if there is one byte; the class in it by the lower.
+    Pages(&'a [u8; 256], &'a [u16]),
+    /// The class in place of a place; what is [`NOWHERE`] has class 0.
+    Words(WordCells<'a>),
+    /// The same by a function.
+    Number(Searcher<u64>),
+    /// The same for longer fields.
     Address(Searcher<*const u8>),
 }
 
@@ -49,14 +90,6 @@ pub struct Searcher<K> {
     pub function: unsafe extern "C" fn(index: *const (), key: K) -> u64,
     /// Where the structure is.
     pub index: *const (),
-}
-
-/// The first bytes of a number.
-#[inline(always)]
-fn bytes<const N: usize>(key: u64) -> [u8; N] {
-    let mut bytes = [0; N];
-    bytes.copy_from_slice(&key.to_ne_bytes()[..N]);
-    bytes
 }
 
 #[inline(always)]
@@ -97,21 +130,46 @@ macro_rules! by_address {
 by_number!(bitmap, Bitmap, |index, key| index.find(first(&key.to_ne_bytes(), index.key_len())));
 by_number!(short_bytes, HashBytes, |index, key| index.find_short(key));
 by_address!(long_bytes, HashBytes, |index, key| index.find(key));
-by_number!(interval_halves, Sorted<u16>, |index, key| index.lookup(u16::from_be_bytes(bytes(key))));
-by_number!(interval_words, Sorted<u32>, |index, key| index.lookup(u32::from_be_bytes(bytes(key))));
-by_number!(interval_doubles, Sorted<u64>, |index, key| index.lookup(u64::from_be_bytes(bytes(key))));
+by_number!(interval_halves, Sorted<u16>, |index, key| index.lookup(u16::from_be(key as u16)));
+by_number!(interval_words, Sorted<u32>, |index, key| index.lookup(u32::from_be(key as u32)));
+by_number!(interval_doubles, Sorted<u64>, |index, key| index.lookup(u64::from_be(key)));
 by_number!(short_intervals, Intervals, |index, key| index.lookup(first(&key.to_ne_bytes(), index.key_len())));
 by_address!(long_intervals, Intervals, |index, key| index.lookup(key));
+by_number!(short_class, Classes, |index, key| Some(index.short_class(key).into()));
 by_number!(short_ranges, Ranges, |index, key| index
     .lookup(first(&key.to_ne_bytes(), index.key_len()), |_| true));
+by_address!(long_class, Classes, |index, key| Some(index.class(key).into()));
 by_address!(long_ranges, Ranges, |index, key| index.lookup(key, |_| true));
 
+fn searcher<K, T>(function: unsafe extern "C" fn(*const (), K) -> u64, index: &T) -> Searcher<K> {
+    Searcher { function, index: std::ptr::from_ref(index).cast() }
+}
+
 fn number<T>(function: unsafe extern "C" fn(*const (), u64) -> u64, index: &T) -> Search<'_> {
-    Search::Number(Searcher { function, index: std::ptr::from_ref(index).cast() })
+    Search::Number(searcher(function, index))
 }
 
 fn address<T>(function: unsafe extern "C" fn(*const (), *const u8) -> u64, index: &T) -> Search<'_> {
-    Search::Address(Searcher { function, index: std::ptr::from_ref(index).cast() })
+    Search::Address(searcher(function, index))
+}
+
+fn class_field(field: &Field) -> ClassField<'_> {
+    ClassField {
+        offset: field.offset,
+        len: field.len,
+        classes: match &field.classes {
+            Classes::Pages(index, pages, _) => FieldClasses::Pages(index, pages),
+            Classes::Words(hash) => FieldClasses::Words(hash.word_cells()),
+            classes if field.len <= 8 => FieldClasses::Number(searcher(short_class, classes)),
+            classes => FieldClasses::Address(searcher(long_class, classes)),
+        },
+        rows: &field.table,
+        width: field.width,
+    }
+}
+
+fn class_tables(tables: &Crossed) -> ClassTables<'_> {
+    ClassTables { fields: tables.fields.iter().map(class_field).collect(), places: &tables.places }
 }
 
 impl<V> Set<V> {
@@ -132,6 +190,7 @@ impl<V> Set<V> {
                 _ => address(long_intervals, i),
             },
             Index::Ranges(_) if self.may_expire() => return None,
+            Index::Ranges(i) if let Some(tables) = i.tables() => Search::Tables(class_tables(tables)),
             Index::Ranges(i) if short => number(short_ranges, i),
             Index::Ranges(i) => address(long_ranges, i),
         })

@@ -3,12 +3,12 @@
 //! interpreter's.
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Load, Op};
-use penstock_sets::{ElementRef, NOWHERE, Search, Searcher, Set, WordCells};
+use penstock_sets::{ElementRef, Set};
 
+use super::search::place;
 use super::{Flow, call, compare};
 use crate::asm::{Block, Is, Value, Width};
 use crate::frame::{Frame, Registers};
-use crate::host::Address;
 use crate::tables::Tables;
 
 /// Elements that are compared one after the other.
@@ -81,96 +81,11 @@ fn is_of(set: &Set<LinkedValue>, key_len: u8) -> bool {
     set.description().key_len == usize::from(key_len)
 }
 
-/// Where in a set a key is; code leaves to `nowhere` if it is not in it.
-fn place(
-    f: &mut Frame<'_, '_>,
-    search: &Search<'_>,
-    key: Key,
-    op: &Op,
-    registers: &mut Registers,
-    nowhere: Block,
-) -> Value {
-    let place = match search {
-        Search::Words(cells) => {
-            let word = f.word(registers, key.src);
-            return place_of_word(f, cells, word, nowhere);
-        }
-        Search::Number(Searcher { function, index }) => {
-            let index = f.asm.long(index.addr() as u64);
-            let number = number(f, key, registers);
-            f.asm.call_alone(Address::of_search(*function as *const ()), &[index, number])
-        }
-        Search::Address(Searcher { function, index }) => {
-            f.spill(registers, op.uses().reads);
-            let index = f.asm.long(index.addr() as u64);
-            let offset = f.asm.long(u64::from(key.src) * 4);
-            let address = f.asm.add(f.memory, offset);
-            f.asm.call_alone(Address::of_search(*function as *const ()), &[index, address])
-        }
-    };
-    let is_nowhere = f.asm.is_number(place, Is::Equal, NOWHERE);
-    f.leave_if(is_nowhere, nowhere);
-    place
-}
-
-/// A key of up to 8 bytes as a number, its bytes from the lowest on.
-fn number(f: &mut Frame<'_, '_>, key: Key, registers: &mut Registers) -> Value {
-    let mut part = |slot: u8, len: u8| {
-        let mut word = f.word(registers, slot);
-        if len < 4 {
-            word = f.asm.and_number(word, u64::from(u32::MAX >> (8 * (4 - len))));
-        }
-        f.asm.widen(word, Width::Long)
-    };
-    let low = part(key.src, key.len.min(4));
-    if key.len <= 4 {
-        return low;
-    }
-    let high = part(key.src + 1, key.len - 4);
-    let high = f.asm.shift_left(high, 32);
-    f.asm.or(low, high)
-}
-
-/// [`place`] in open addressing, in line.
-fn place_of_word(f: &mut Frame<'_, '_>, table: &WordCells<'_>, word: Value, nowhere: Block) -> Value {
-    f.leaves();
-    let key = f.asm.widen(word, Width::Long);
-    let cells = f.asm.long(table.cells.as_ptr().addr() as u64);
-    let last = table.cells.len() as u64 - 1;
-    let seeded = f.asm.xor_number(key, table.seed);
-    let factor = f.asm.long(WordCells::FACTOR);
-    let low = f.asm.multiply(seeded, factor);
-    let high = f.asm.multiply_high(seeded, factor);
-    let hash = f.asm.xor(low, high);
-    let home = f.asm.and_number(hash, last);
-    let (look, at) = f.asm.block_with(Width::Long);
-    let (other, same) = (f.asm.block(), f.asm.block());
-    f.asm.jump_with(look, home);
-    f.asm.at(look);
-    let offset = f.asm.shift_left(at, 3);
-    let address = f.asm.add(cells, offset);
-    let cell = f.asm.load(Width::Long, address, 0);
-    let upper = f.asm.shift_right(cell, 32);
-    let is_same = f.asm.is(upper, Is::Equal, key);
-    f.asm.branch(is_same, same, other);
-    f.asm.at(other);
-    let is_empty = f.asm.is_number(cell, Is::Equal, NOWHERE);
-    f.asm.leave_if(is_empty, nowhere);
-    let one = f.asm.long(1);
-    let next = f.asm.add(at, one);
-    let next = f.asm.and_number(next, last);
-    f.asm.jump_with(look, next);
-    f.asm.at(same);
-    // What is empty looks like the greatest key.
-    let is_empty = f.asm.is_number(cell, Is::Equal, NOWHERE);
-    f.asm.leave_if(is_empty, nowhere);
-    f.asm.and_number(cell, u32::MAX.into())
-}
-
+/// Where a key is: its first register, and its bytes.
 #[derive(Clone, Copy)]
-struct Key {
-    src: u8,
-    len: u8,
+pub(super) struct Key {
+    pub src: u8,
+    pub len: u8,
 }
 
 /// Whether being in the set is all that there is to its elements: none expires, counts or stands for the rest.

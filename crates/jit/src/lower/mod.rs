@@ -6,6 +6,7 @@ mod compare;
 mod load;
 mod lookup;
 mod meta;
+mod search;
 mod stateful;
 
 use penstock_program::image::{LinkedVerdict, Op};
