@@ -4,8 +4,10 @@
 //! `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default 40000000), `PENSTOCK_LIVE_SECONDS` how long
 //! rulesets are reloaded under load (default 5).
 
+mod capture;
 mod faults;
 mod flows;
+mod keep;
 mod nat;
 mod net;
 mod offload;

@@ -1,21 +1,79 @@
 //! From a commit to effect.
+//!
+//! `commit-…` is what the dataplane does between a text and the moment when packets meet it: read and evaluate, apply, link
+//! after the generation before, commit, and set it. Machine code and lookups of long chains are made afterwards, on threads
+//! of their own; the interpreter serves meanwhile.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Refusal, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_path::{Dataplane, Settings};
 use penstock_ruleset::link::Linked;
+use penstock_ruleset::{Generation, Ruleset};
 
 use crate::Variant;
-use crate::router::ruleset;
+use crate::router::{network, ruleset};
 use crate::rules::linear;
 
+/// A ruleset in force, and commits to it that are forgotten again.
+struct Commits {
+    ruleset: Ruleset,
+    linked: Arc<Linked>,
+    path: Dataplane,
+    /// Somebody else forgets what is not in force any more.
+    forget: Sender<(Ruleset, Arc<Linked>)>,
+}
+
+impl Commits {
+    fn new(text: &str) -> Self {
+        let ruleset = ruleset(text);
+        let linked = Arc::new(Linked::new(&ruleset.generation()).expect("rules that run"));
+        linked.image.build_lookups();
+        let mut path = Dataplane::new(Arc::new(network()), Settings::default());
+        path.set_rules(linked.clone());
+        let (forget, gone) = channel();
+        std::thread::spawn(move || gone.into_iter().for_each(drop));
+        Commits { ruleset, linked, path, forget }
+    }
+
+    /// Puts a text in force, as the dataplane does.
+    fn commit(&mut self, text: &str) {
+        let mut ruleset = self.ruleset.clone();
+        let options = Options { runnable_only: true, ..Options::default() };
+        let mut session = Session::new(options, &NoFiles, &NoNames);
+        let mut linked = None;
+        let mut gate = |generation: &Generation| {
+            linked = Some(self.linked.next(generation).map_err(Refusal::Link)?);
+            Ok(())
+        };
+        let outcome =
+            session.run_gated(Origin::CommandLine, text.to_owned(), &mut ruleset, 0, &mut gate);
+        assert!(outcome.ok, "{}", outcome.stderr);
+        let linked = Arc::new(linked.expect("another generation"));
+        self.path.set_rules(linked.clone());
+        // The receiver lives as long as this does.
+        let _ = self.forget.send((ruleset, linked));
+    }
+}
+
 pub(crate) fn variants() -> Vec<Variant> {
-    [1_000u32, 10_000]
-        .into_iter()
-        .map(|count| {
-            let generation = ruleset(&linear(count)).generation();
-            Variant::new(format!("link-{count}"), 1, move || {
-                black_box(Linked::new(&generation).expect("rules that run"));
-            })
+    let links = [1_000u32, 10_000].into_iter().map(|count| {
+        let generation = ruleset(&linear(count)).generation();
+        Variant::new(format!("link-{count}"), 1, move || {
+            black_box(Linked::new(&generation).expect("rules that run"));
         })
-        .collect()
+    });
+    let rules = linear(10_000);
+    let mut commits = Commits::new(&rules);
+    let one = Variant::new("commit-1-of-10000", 1, move || {
+        commits.commit("add rule netdev t c ip saddr 11.0.0.1 drop");
+    });
+    let mut commits = Commits::new(&rules);
+    let reload = format!("flush ruleset; {rules}");
+    let all = Variant::new("commit-10000", 1, move || commits.commit(&reload));
+    links.chain([one, all]).collect()
 }

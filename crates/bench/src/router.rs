@@ -84,6 +84,11 @@ pub(crate) struct Router {
     burst: usize,
 }
 
+/// The network of [`Router::new`].
+pub(crate) fn network() -> Network {
+    Network::from_batch("net.ip", NET).expect("a network")
+}
+
 /// A ruleset from its text.
 pub(crate) fn ruleset(text: &str) -> Ruleset {
     let mut ruleset = Ruleset::default();

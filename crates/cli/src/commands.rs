@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{bench, completion, confirm, down, nft, run, show, trace, up};
+use crate::{bench, capture, completion, confirm, down, nft, run, show, trace, up};
 
 /// A command.
 pub struct Command {
@@ -28,7 +28,7 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 9] = [
+pub const COMMANDS: [Command; 10] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
@@ -95,6 +95,13 @@ pub const COMMANDS: [Command; 9] = [
         operands: Values::OneOf(&completion::SHELLS),
         main: |args| completion::main(args),
     },
+    Command {
+        name: "capture",
+        about: "write what passes a hook of the dataplane to a pcapng file",
+        sections: &capture::SECTIONS,
+        operands: Values::Any,
+        main: |args| capture::main(args),
+    },
 ];
 
 /// What may stand in place of a command.
@@ -150,6 +157,11 @@ mod tests {
                 "penstock-show.8",
                 include_str!("../../../man/penstock-show.8"),
                 COMMANDS[4].options().collect(),
+            ),
+            (
+                "penstock-capture.8",
+                include_str!("../../../man/penstock-capture.8"),
+                COMMANDS[9].options().collect(),
             ),
         ];
         for (page, text, options) in pages {

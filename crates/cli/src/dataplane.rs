@@ -12,22 +12,31 @@ pub const NO_DATAPLANE: u8 = 3;
 /// What is said where there is none.
 pub const NONE: &str = "Error: no dataplane is running in this network namespace";
 
-/// Asks, prints what is said, and gives the exit status.
-pub fn ask(message: &Message) -> ExitCode {
+/// Connects; says why not, and gives the exit status then.
+pub fn connect() -> Result<Client, ExitCode> {
     match Client::connect() {
-        Ok(Some(mut client)) => match client.ask(message, &NoFiles) {
-            Ok(status) => ExitCode::from(status),
-            Err(e) => {
-                eprintln!("Error: the dataplane does not answer: {e}");
-                ExitCode::FAILURE
-            }
-        },
+        Ok(Some(client)) => Ok(client),
         Ok(None) => {
             eprintln!("{NONE}");
-            ExitCode::from(NO_DATAPLANE)
+            Err(ExitCode::from(NO_DATAPLANE))
         }
         Err(e) => {
             eprintln!("Error: {e}");
+            Err(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Asks, prints what is said, and gives the exit status.
+pub fn ask(message: &Message) -> ExitCode {
+    let mut client = match connect() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    match client.ask(message, &NoFiles) {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("Error: the dataplane does not answer: {e}");
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,7 @@
 //! The `penstock` command: the packet path of nftables as a program.
 
 mod bench;
+mod capture;
 mod commands;
 mod completion;
 mod confirm;

@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::control::protocol::Message;
-use penstock_daemon::{Status, Traffic};
+use penstock_daemon::control::Took;
+use penstock_daemon::{Traffic, View};
 use serde_json::json;
 
 use crate::dataplane::ask;
@@ -59,14 +61,24 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// The state in words, or as JSON.
-pub fn text(status: &Status, generation: u32, as_json: bool) -> String {
-    if as_json { format!("{}\n", json(status, generation)) } else { words(status, generation) }
+pub fn text(view: &View<'_>, as_json: bool) -> String {
+    if as_json { format!("{}\n", json(view)) } else { words(view) }
 }
 
-fn words(status: &Status, generation: u32) -> String {
-    let mut out = String::new();
+/// A duration as milliseconds.
+fn milliseconds(time: Duration) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1e3)
+}
+
+fn words(view: &View<'_>) -> String {
+    let (status, mut out) = (view.status, String::new());
     // Writing to a String does not fail.
-    let _ = writeln!(out, "generation {generation}, {} connections", status.connections);
+    let _ = write!(out, "generation {}", view.generation.id);
+    if view.took != Took::default() {
+        let (evaluation, commit) = (milliseconds(view.took.evaluation), milliseconds(view.took.commit));
+        let _ = write!(out, " (evaluated in {evaluation}, in force {commit} later)");
+    }
+    let _ = writeln!(out, ", {} connections", status.connections);
     let _ = writeln!(out, "\n{:<16}{:>14} {:>16}{:>14} {:>16}", "port", "received", "bytes", "sent", "bytes");
     let line = |out: &mut String, name: &str, a: Traffic, b: Traffic| {
         let _ = writeln!(out, "{name:<16}{:>14} {:>16}{:>14} {:>16}", a.frames, a.bytes, b.frames, b.bytes);
@@ -111,7 +123,8 @@ fn words(status: &Status, generation: u32) -> String {
     out
 }
 
-fn json(status: &Status, generation: u32) -> serde_json::Value {
+fn json(view: &View<'_>) -> serde_json::Value {
+    let status = view.status;
     let traffic = |t: Traffic| json!({ "frames": t.frames, "bytes": t.bytes });
     let ports: Vec<_> = status
         .ports
@@ -136,7 +149,13 @@ fn json(status: &Status, generation: u32) -> serde_json::Value {
     let drops: serde_json::Map<_, _> =
         counters.all_drops().map(|(reason, count)| (reason.text().to_owned(), count.into())).collect();
     json!({
-        "generation": generation,
+        "time": view.now as f64 / 1e9,
+        "started": view.started as f64 / 1e9,
+        "generation": view.generation.id,
+        "last_change": {
+            "evaluation_ms": view.took.evaluation.as_secs_f64() * 1e3,
+            "commit_ms": view.took.commit.as_secs_f64() * 1e3,
+        },
         "ports": ports,
         "packets": {
             "received": counters.received,

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use penstock_daemon::{Config, Driver, PortConfig, Printer, TracePrinter, run};
+use penstock_daemon::{Config, Driver, KeepState, PortConfig, Printer, TracePrinter, run};
 use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -42,6 +43,17 @@ const OPTIONS: &[Opt] = &[
         "offload",
         "all flowtables are for devices, as with `flags offload`, as far as these can forward flows",
     ),
+    long(
+        "state",
+        "keep ruleset, elements and connections in this file, and go on from it; --rules counts only if there\n\
+         is none yet",
+    )
+    .takes("FILE", Values::Files),
+    long("state-broken", "what becomes of a broken file: refuse (do not start; the default) or empty (start without)")
+        .takes("WHAT", Values::OneOf(&["refuse", "empty"])),
+    long("batch-time", "seconds that the evaluation of a ruleset may take; 60 by default")
+        .takes("SECONDS", Values::Any),
+    long("no-seccomp", "do not refuse system calls that are not needed"),
     long("allow-read", "let other users than root list the ruleset, monitor, and show"),
     flag('h', "help", "this text"),
 ];
@@ -64,6 +76,10 @@ struct Options {
     settings: Settings,
     readers: bool,
     offload: bool,
+    state: Option<PathBuf>,
+    go_on_without: bool,
+    seccomp: bool,
+    batch_time: Duration,
 }
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
@@ -75,6 +91,10 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         settings: Settings::default(),
         readers: false,
         offload: false,
+        state: None,
+        go_on_without: false,
+        seccomp: true,
+        batch_time: Duration::from_secs(60),
     };
     let mut parser = lexopt::Parser::from_args(args);
     let sentence = |e: lexopt::Error| e.to_string();
@@ -107,6 +127,20 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 }
             }
             Long("offload") => options.offload = true,
+            Long("state") => options.state = Some(parser.value().map_err(sentence)?.into()),
+            Long("state-broken") => match parser.value().map_err(sentence)?.to_str() {
+                Some("refuse") => options.go_on_without = false,
+                Some("empty") => options.go_on_without = true,
+                _ => return Err("--state-broken takes `refuse` or `empty`".into()),
+            },
+            Long("batch-time") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let seconds = text.parse().ok().filter(|s| *s > 0.0);
+                let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+                options.batch_time =
+                    time.ok_or_else(|| format!("--batch-time takes seconds, not `{text}`"))?;
+            }
+            Long("no-seccomp") => options.seccomp = false,
             Long("allow-read") => options.readers = true,
             Long("help") | Short('h') => return Ok(None),
             Value(value) => {
@@ -148,7 +182,10 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         ports: options.ports,
         driver: options.driver,
         rules: options.rules,
+        state: options.state.map(|path| KeepState { path, go_on_without: options.go_on_without }),
         readers: options.readers,
+        seccomp: options.seccomp,
+        batch_time: options.batch_time,
         engine: options.engine,
         offload: options.offload,
         settings: options.settings,
@@ -175,10 +212,14 @@ struct LogLines {
 
 impl Printer for LogLines {
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
-        // Groups are for programs that listen to them, of which there is none.
+        // Groups are for those who listen to them: `penstock capture --log-group`.
         if record.log.group.is_none() {
             eprintln!("{}", log::line(record, packet, self.start));
         }
+    }
+
+    fn nflog(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>) {
+        log::nflog_record(record.log.group.unwrap_or_default(), record, packet, out);
     }
 }
 

@@ -101,12 +101,28 @@ fn write_proto(out: &mut String, proto: &Proto, now: u64) {
 impl Conntrack {
     /// All connections and expectations as text, see the head of `dump.rs` in the sources, or docs/architecture.md.
     pub fn dump(&self) -> String {
-        let mut out = format!("{HEADER}\n");
-        for c in self.iter() {
+        let mut out = String::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.dump_part(from, u32::MAX, &mut out);
+        }
+        out
+    }
+
+    /// Appends the part of a dump that is about connections with `count` numbers from `from` on, and gives the number to go
+    /// on with; the first part, from 0 on, begins with the head, and the last one ends with expectations. Parts can be made
+    /// with packets between them: what has ended or begun meanwhile is in it or not.
+    pub fn dump_part(&self, from: u32, count: u32, out: &mut String) -> Option<u32> {
+        if from == 0 {
+            out.push_str(HEADER);
+            out.push('\n');
+        }
+        let end = from.saturating_add(count);
+        for c in self.iter_from(from).take_while(|c| c.number() < end) {
             let n = c.number();
             let _ = write!(out, "flow id={n} proto={}", c.tuple(Direction::Original).protocol);
-            write_tuple(&mut out, "orig", c.tuple(Direction::Original));
-            write_tuple(&mut out, "reply", c.tuple(Direction::Reply));
+            write_tuple(out, "orig", c.tuple(Direction::Original));
+            write_tuple(out, "reply", c.tuple(Direction::Reply));
             let _ = write!(out, " status={} left={}", c.status(), c.remaining());
             for (key, value) in [("mark", c.mark()), ("secmark", c.secmark()), ("masq", c.masquerade())] {
                 if value != 0 {
@@ -114,7 +130,7 @@ impl Conntrack {
                 }
             }
             if let Some(labels) = c.labels() {
-                write_list(&mut out, "labels", labels);
+                write_list(out, "labels", labels);
             }
             if let Some(helper) = c.helper() {
                 let _ = write!(out, " helper={helper}");
@@ -123,8 +139,8 @@ impl Conntrack {
                 let _ = write!(out, " master={}", master.number());
             }
             if let Some(counters) = self.counters(n) {
-                write_list(&mut out, "packets", counters.map(|c| c.packets));
-                write_list(&mut out, "bytes", counters.map(|c| c.bytes));
+                write_list(out, "packets", counters.map(|c| c.packets));
+                write_list(out, "bytes", counters.map(|c| c.bytes));
             }
             if let Some((start, _)) = c.times() {
                 let _ = write!(out, " start={start}");
@@ -132,14 +148,17 @@ impl Conntrack {
             if let Some(pairs) = self.sequence_adjustments(n) {
                 let values =
                     pairs.iter().flat_map(|p| [i64::from(p.position), p.before.into(), p.after.into()]);
-                write_list(&mut out, "seqadj", values);
+                write_list(out, "seqadj", values);
             }
-            write_proto(&mut out, c.proto(), self.now);
+            write_proto(out, c.proto(), self.now);
             out.push('\n');
+        }
+        if end < self.end() {
+            return Some(end);
         }
         for (e, left) in self.expectations() {
             let _ = write!(out, "expect master={} proto={}", e.master.entry, e.tuple.protocol);
-            write_tuple(&mut out, "tuple", &e.tuple);
+            write_tuple(out, "tuple", &e.tuple);
             let mask = Tuple { src: e.source_mask, ..e.tuple }.source();
             let port = u8::from(e.source_port);
             let _ = write!(out, " mask={mask} port={port} class={} flags={} left={left}", e.class, e.flags);
@@ -154,7 +173,7 @@ impl Conntrack {
             }
             out.push('\n');
         }
-        out
+        None
     }
 
     /// Loads a dump into the table, beside what is there. Times begin at `now`.

@@ -163,6 +163,11 @@ impl Conntrack {
         })
     }
 
+    /// No connection has this number, or a greater one.
+    pub(crate) fn end(&self) -> u32 {
+        self.store.end()
+    }
+
     /// Ends all connections for which `which` says so; gives how many.
     pub fn kill_if(&mut self, mut which: impl FnMut(Connection<'_>) -> bool) -> usize {
         let mut killed = 0;

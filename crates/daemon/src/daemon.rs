@@ -15,16 +15,17 @@ use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, TraceRecord};
 use penstock_ruleset::Generation;
 
-use crate::control::{NftCall, Rules, Server, listen};
+use crate::control::{NftCall, Rules, Server, Took, listen};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
-use crate::log;
+use crate::keep::{Keeper, Keeping};
 use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Port, WireConfig};
-use crate::rights;
 use crate::sink::{LiveSink, Out};
+use crate::state::State as Kept;
 use crate::takeover::{Taken, give_back, prepare, record, swap};
+use crate::{log, rights, seccomp};
 use crate::worker::{In, Named, Request, Status, Worker};
 
 /// A device that is to be a port.
@@ -36,10 +37,35 @@ pub struct PortConfig {
     pub name: String,
 }
 
+/// Where ruleset, elements and connections are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepState {
+    /// The file.
+    pub path: PathBuf,
+    /// If it is broken, the dataplane begins without a state; else it does not begin.
+    pub go_on_without: bool,
+}
+
+impl KeepState {
+    /// What an earlier dataplane has left.
+    fn read(&self) -> Result<Option<Kept>, String> {
+        Kept::read(&self.path).or_else(|e| {
+            if !self.go_on_without {
+                return Err(format!("{e}\nIt can be removed, or passed over with --state-broken empty."));
+            }
+            log(format_args!("the state is LOST: {e}"));
+            Ok(None)
+        })
+    }
+}
+
 /// Prints what rules log.
 pub trait Printer: Send {
     /// A `log` statement.
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet);
+
+    /// Appends the record of a `log group` statement as captures of `LINKTYPE_NFLOG` have it.
+    fn nflog(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>);
 }
 
 /// Prints the steps of traced packets: appends a line, or nothing.
@@ -53,8 +79,14 @@ pub struct Config {
     pub driver: Driver,
     /// The ruleset to begin with, read again at `SIGHUP`.
     pub rules: Option<PathBuf>,
+    /// Where ruleset and connections are kept from one process to the next.
+    pub state: Option<KeepState>,
     /// Users other than root may look.
     pub readers: bool,
+    /// System calls that are not needed are refused.
+    pub seccomp: bool,
+    /// How long the evaluation of a ruleset may take.
+    pub batch_time: Duration,
     /// What runs the chains.
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
@@ -67,12 +99,27 @@ pub struct Config {
     pub names: fn() -> Box<dyn Names>,
     /// Files that rulesets may include.
     pub files: fn() -> Box<dyn Files>,
-    /// Prints `penstock show`: the state, the generation, and whether as JSON.
-    pub show: fn(&Status, u32, bool) -> String,
+    /// Prints `penstock show`, as JSON or not.
+    pub show: fn(&View<'_>, bool) -> String,
     /// Prints traces with the rules of a generation at a time.
     pub tracer: fn(&Generation, u64) -> TracePrinter,
     /// Prints `log` statements.
     pub printer: fn() -> Box<dyn Printer>,
+}
+
+/// What there is to show.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// What happened so far.
+    pub status: &'a Status,
+    /// The generation in force, with counters of its own that go on.
+    pub generation: &'a Generation,
+    /// How long the last change took.
+    pub took: Took,
+    /// When the dataplane began, nanoseconds since the epoch.
+    pub started: u64,
+    /// When this is shown, nanoseconds since the epoch.
+    pub now: u64,
 }
 
 /// A dataplane that runs.
@@ -89,11 +136,13 @@ pub struct Daemon {
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
+    let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     clean_up(&mut socket)?;
     let mut prepared = Vec::new();
     for port in &config.ports {
-        prepared.push(prepare(&mut socket, &port.device, &port.name)?);
+        let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
+        prepared.push(prepare(&mut socket, &port.device, &port.name, index)?);
     }
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
@@ -118,7 +167,21 @@ pub fn run(config: Config) -> Result<(), String> {
         }
     };
     let daemon = Daemon { guardian, taken, worker, follow, rules, offload, config };
-    let result = daemon.load_rules().and_then(|()| daemon.serve(listener, &signals));
+    let begun = match kept {
+        Some(kept) => daemon.resume(kept),
+        None => daemon.load_rules(),
+    };
+    let keeping = begun.and_then(|()| daemon.keep());
+    let result = keeping.and_then(|keeping| {
+        if daemon.config.seccomp
+            && let Err(e) = seccomp::restrict()
+        {
+            log(format_args!("system calls are NOT filtered: {e}"));
+        }
+        let result = daemon.serve(listener, &signals);
+        keeping.into_iter().for_each(Keeping::end);
+        result
+    });
     daemon.stop(&mut socket);
     result
 }
@@ -227,6 +290,43 @@ impl Daemon {
             }
         };
         Ok(((inbox, working), (asks, following), rules, offload, Arc::new(config)))
+    }
+
+    /// Indexes and names of the TAPs.
+    fn links(&self) -> Vec<(u32, String)> {
+        self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
+    }
+
+    /// Goes on where an earlier dataplane has ended.
+    fn resume(&self, mut kept: Kept) -> Result<(), String> {
+        /// How long many connections may take.
+        const PATIENCE: Duration = Duration::from_secs(60);
+        for (index, name) in self.links() {
+            if let Some(before) = kept.index_of(&name).filter(|before| *before != index) {
+                log(format_args!(
+                    "{name} had index {before}, which another device has now: rules that name it by `iif` or `oif` match \
+                     that one"
+                ));
+                let (old, new) = (format!(" masq={before} "), format!(" masq={index} "));
+                kept.connections = kept.connections.replace(&old, &new);
+            }
+        }
+        let (to, loaded) = channel();
+        self.worker.0.send(Request::Load(kept.connections, to));
+        match loaded.recv_timeout(PATIENCE) {
+            Ok(Ok(connections)) => log(format_args!("{connections} connections go on")),
+            Ok(Err(e)) => log(format_args!("not all connections go on: {e}")),
+            Err(_) => return Err("the dataplane does not answer".into()),
+        }
+        self.rules.resume(kept.ruleset).map_err(|e| format!("the saved ruleset: {e}"))
+    }
+
+    /// Begins to keep the state, if it is to be kept.
+    fn keep(&self) -> Result<Option<Keeping>, String> {
+        let Some(state) = &self.config.state else { return Ok(None) };
+        let (rules, worker) = (self.rules.clone(), self.worker.0.clone());
+        let keeper = Keeper { path: state.path.clone(), links: self.links(), rules, worker };
+        Keeping::begin(keeper).map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
     /// Loads the ruleset's file, as `nft -f` does.

@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use penstock_io::device::Tap;
 use penstock_netlink::Socket;
 
-use crate::log;
+use crate::{log, rights};
 use crate::takeover::{Taken, give_back, record};
 
 /// Said when all is given back already.
@@ -104,6 +104,10 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap]) {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    // It needs no more than the dataplane does.
+    if let Err(e) = rights::keep_only_needed() {
+        log(format_args!("the guardian keeps its capabilities: {e}"));
     }
     let mut taken = taken.to_vec();
     let mut said = [0; SAID];

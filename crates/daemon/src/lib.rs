@@ -11,10 +11,13 @@
 //!
 //! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
 //! - [`guardian`]: a process that gives the devices back when this one dies.
+//! - [`probe`]: what captures see.
 //! - [`ports`]: how frames come and go.
+//! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
 //! - [`offload`]: flows and chains that devices do themselves.
 //! - [`follow`]: the thread that keeps the network in step with the kernel's.
+//! - [`state`], [`keep`]: what outlives the process on request.
 //! - [`control`]: the socket: the ruleset with its generations, what is shown, the end.
 //!
 //! What it prints is told by [`Printer`], so that this crate knows no formats.
@@ -25,15 +28,19 @@ mod dhcp;
 mod follow;
 mod guardian;
 mod inbox;
+mod keep;
 mod listing;
 mod offload;
 mod ports;
+mod probe;
 mod rights;
+mod seccomp;
 mod sink;
+mod state;
 mod takeover;
 mod worker;
 
-pub use daemon::{Config, PortConfig, Printer, TracePrinter, recover, run};
+pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};
 pub use offload::Offloaded;
 pub use ports::Driver;
 pub use sink::{PortTraffic, Traffic};

@@ -14,6 +14,7 @@ use crate::control::Broadcast;
 use crate::daemon::{Printer, TracePrinter};
 use crate::follow::Ask;
 use crate::inbox::Inbox;
+use crate::probe::{Probe, number_of};
 
 /// Questions about neighbours that wait to be asked.
 const ASKS: usize = 1024;
@@ -78,6 +79,7 @@ pub(crate) struct LiveSink {
     local: Option<LocalTx>,
     asks: Arc<Inbox<Ask>>,
     printer: Box<dyn Printer>,
+    pub(crate) probes: Vec<Probe>,
     pub(crate) trace: Option<(TracePrinter, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     line: String,
@@ -104,6 +106,7 @@ impl LiveSink {
             local: LocalTx::open().ok(),
             asks,
             printer,
+            probes: Vec::new(),
             trace: None,
             scratch: Vec::new(),
             line: String::new(),
@@ -235,7 +238,17 @@ impl Sink for LiveSink {
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
-        self.printer.log(record, packet);
+        let LiveSink { probes, printer, .. } = self;
+        if let Some(number) = number_of(record.place.table) {
+            if let Some(probe) = probes.iter().find(|p| p.number == number) {
+                probe.take(record, packet, &mut **printer);
+            }
+            return;
+        }
+        for probe in probes.iter().filter(|p| p.group.is_some() && p.group == record.log.group) {
+            probe.take(record, packet, &mut **printer);
+        }
+        printer.log(record, packet);
     }
 
     fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {
@@ -243,7 +256,9 @@ impl Sink for LiveSink {
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
-        if let Some((print, to)) = &mut self.trace {
+        if let Some((print, to)) = &mut self.trace
+            && number_of(record.place.table).is_none()
+        {
             self.line.clear();
             print(record, packet, &mut self.line);
             to.say(&self.line);

@@ -76,8 +76,16 @@ fn port_name(name: &str) -> String {
     format!("{}{END}", &name[..keep.unwrap_or(0)])
 }
 
-/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `name` is what the host is to call it.
-pub fn prepare(socket: &mut Socket, device: &str, name: &str) -> Result<(Taken, Tap), String> {
+/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `name` is what the host is to call it,
+/// `wish` the index that its TAP is to have if no other device has it.
+pub fn prepare(
+    socket: &mut Socket,
+    device: &str,
+    name: &str,
+    wish: Option<u32>,
+) -> Result<(Taken, Tap), String> {
+    /// The kernel finds a number.
+    const ANY: &str = "penstock%d";
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
     let link = &found.link;
@@ -103,7 +111,7 @@ pub fn prepare(socket: &mut Socket, device: &str, name: &str) -> Result<(Taken, 
     if name.is_empty() || name.len() > NAME_MAX || state.device(clash).is_some() {
         return Err(format!("{clash}: there is such a device, or it is no name for one"));
     }
-    let tap = Tap::open("penstock%d").map_err(|e| format!("a TAP: {e}"))?;
+    let tap = Tap::open_as(ANY, wish).or_else(|_| Tap::open(ANY)).map_err(|e| format!("a TAP: {e}"))?;
     let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
     let attributes = [
         Change::Mac(link.mac.0),

@@ -16,6 +16,7 @@ use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::offload::Offloaded;
 use crate::ports::{Held, Wire};
+use crate::probe::Probe;
 use crate::sink::{LiveSink, PortTraffic, elected};
 use crate::{dhcp, log, now};
 
@@ -40,6 +41,14 @@ pub(crate) enum Request {
     List(List, u32, Sender<Page>),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
+    /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on with.
+    Dump(u32, u32, Sender<(String, Option<u32>)>),
+    /// Connections of a dump, which are to be in the table. Answered with what is wrong.
+    Load(String, Sender<Result<usize, String>>),
+    /// One more capture.
+    Probe(Probe),
+    /// The capture with this number ends.
+    EndProbe(u32),
     /// Steps of traced packets go there, or nowhere.
     Trace(Option<(TracePrinter, Arc<Broadcast>)>),
     /// The end.
@@ -256,6 +265,17 @@ impl Worker {
             Request::CanOffload(flowtables, to) => {
                 let _ = to.send(self.path.can_offload(&flowtables));
             }
+            Request::Dump(from, count, to) => {
+                let mut part = String::new();
+                let next = self.path.conntrack().dump_part(from, count, &mut part);
+                let _ = to.send((part, next));
+            }
+            Request::Load(dump, to) => {
+                let loaded = self.path.conntrack_mut().load(&dump, now());
+                let _ = to.send(loaded.map_err(|e| e.to_string()));
+            }
+            Request::Probe(probe) => self.sink.probes.push(probe),
+            Request::EndProbe(number) => self.sink.probes.retain(|p| p.number != number),
             Request::Trace(trace) => self.sink.trace = trace,
             Request::Stop => {
                 self.sink.flush();

@@ -323,6 +323,11 @@ impl Set {
         }
     }
 
+    /// The same as far as packets do not notice: whether it is a dynamic set, or committed.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(&self.content, Content::Staged(_)) || self.is_committed()
+    }
+
     /// Carries out what the batch did to a dynamic set, in its order; others are made fast to search.
     pub(crate) fn commit(&mut self, now: u64) {
         let staged = match &mut self.content {

@@ -37,6 +37,9 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
+    /// It is of a batch that changes sets which packets change, too: after its commit these may be others, and the generation
+    /// is to be linked again.
+    pub provisional: bool,
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
@@ -173,8 +176,10 @@ impl Linked {
     /// Links the generation that follows this one; sets that did not change are taken over, and so are lookups of chains:
     /// one of a chain that did change serves until [`Image::build_lookups`] has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
-        let mut linked =
-            Linked { generation: generation.id, needs: Needs::new(generation), ..Linked::default() };
+        let needs = Needs::apart_from_rules(generation);
+        let mut linked = Linked { generation: generation.id, needs, ..Linked::default() };
+        // Hardly more than before, mostly.
+        linked.image.ops.reserve(self.image.ops.len() + self.image.ops.len() / 16);
         for table in &generation.tables {
             linked.flowtables.extend(table.flowtables.iter().map(|flowtable| LinkedFlowtable {
                 family: table.family,
@@ -186,6 +191,7 @@ impl Linked {
             }
             link_table(table, self, &mut linked)?;
         }
+        linked.needs.complete();
         Ok(linked)
     }
 }
@@ -216,7 +222,10 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
     for (i, chain) in (first..).zip(&table.chains) {
         let at = ChainIndex(i as u32);
         let first = image.rules.len() as u32;
+        image.rules.reserve(chain.rules.len());
+        image.rule_names.reserve(chain.rules.len());
         for rule in &chain.rules {
+            linked.needs.rule(table.family, rule);
             let first = image.ops.len() as u32;
             let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
                 let unsupported = helper_waits_for(table, expr)?;
@@ -255,7 +264,8 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
         }
     }
     for (set, lookup) in resolver.sets.into_inner().into_values() {
-        if matches!(set.data, None | Some(MapData::Value { .. })) {
+        linked.provisional |= !set.is_committed();
+        if matches!(set.data, None | Some(MapData::Value { .. })) && set.is_committed() {
             linked.sets.insert(address(&set), (set, lookup));
         }
     }

@@ -7,7 +7,7 @@
 use penstock_program::expr::{CtKey, Expr, NFPROTO_IPV4, NFPROTO_IPV6};
 
 use crate::Family;
-use crate::model::{ChainType, Generation, ObjectValue};
+use crate::model::{ChainType, Generation, ObjectValue, Rule};
 
 /// Something for IPv4 and IPv6 each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -59,8 +59,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What a generation needs.
-    pub fn new(generation: &Generation) -> Self {
+    /// What a generation needs, apart from rules of tables that are not dormant: [`Needs::rule`].
+    pub(crate) fn apart_from_rules(generation: &Generation) -> Self {
         let mut needs = Needs::default();
         for table in &generation.tables {
             let family = table.family;
@@ -68,8 +68,8 @@ impl Needs {
                 if chain.base.as_ref().is_some_and(|b| b.kind == ChainType::Nat) && !table.dormant {
                     needs.nat.add(family);
                 }
-                for rule in &chain.rules {
-                    rule.exprs.iter().for_each(|e| needs.expression(family, e));
+                for rule in chain.rules.iter().filter(|_| table.dormant) {
+                    needs.rule(family, rule);
                 }
             }
             for set in &table.sets {
@@ -79,9 +79,19 @@ impl Needs {
                 needs.object(family, &object.value);
             }
         }
-        needs.defrag.ip |= needs.conntrack.ip;
-        needs.defrag.ip6 |= needs.conntrack.ip6;
         needs
+    }
+
+    /// What a rule needs.
+    #[inline]
+    pub(crate) fn rule(&mut self, family: Family, rule: &Rule) {
+        rule.exprs.iter().for_each(|e| self.expression(family, e));
+    }
+
+    /// What follows from what is needed.
+    pub(crate) fn complete(&mut self) {
+        self.defrag.ip |= self.conntrack.ip;
+        self.defrag.ip6 |= self.conntrack.ip6;
     }
 
     fn track(&mut self, family: Family) {
@@ -113,6 +123,7 @@ impl Needs {
         }
     }
 
+    #[inline]
     fn expression(&mut self, family: Family, expr: &Expr) {
         match expr {
             Expr::Ct(ct) => {

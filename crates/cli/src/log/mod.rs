@@ -6,4 +6,4 @@ mod nflog;
 
 pub use file::LogFile;
 pub use line::line;
-pub use nflog::Nflog;
+pub use nflog::{Nflog, encode as nflog_record};

@@ -104,7 +104,7 @@ fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// `__build_packet_message()`, from `struct nfgenmsg` on.
-fn encode(group: u16, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>) {
+pub fn encode(group: u16, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>) {
     const FORWARD: u8 = 2;
     let (meta, link) = (&packet.meta, packet.link());
     let pf = record.context.nfproto;

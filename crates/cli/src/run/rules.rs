@@ -7,9 +7,10 @@ use penstock_lang::datatype::Format;
 use penstock_lang::json;
 use penstock_lang::names::Names;
 use penstock_lang::print::listing::Listing;
-use penstock_lang::session::{CanOffload, Options, Session};
+use penstock_lang::session::{Options, Refusal, Session};
 use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_ruleset::{Generation, Ruleset};
 
 use crate::files::SystemFiles;
@@ -21,7 +22,7 @@ pub fn load(
     file: &Path,
     files: &SystemFiles,
     names: &dyn Names,
-    can_offload: CanOffload<'_>,
+    can_offload: &dyn Fn(&[LinkedFlowtable]) -> Result<(), CannotOffload>,
     now: u64,
     json: bool,
 ) -> Result<Ruleset, String> {
@@ -39,7 +40,12 @@ pub fn load(
         Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name, from: None };
-    let outcome = Session::new(options, files, names).run_for(can_offload, origin, text, &mut ruleset, now);
+    let mut gate = |generation: &Generation| {
+        let linked = Linked::new(generation).map_err(Refusal::Link)?;
+        can_offload(&linked.flowtables).map_err(Refusal::Offload)
+    };
+    let outcome =
+        Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
     if !outcome.ok {
         return Err(outcome.stderr);
     }

@@ -7,7 +7,17 @@ use std::time::Duration;
 use penstock_lang::source::Files;
 
 use super::peer::Peer;
+use super::{CaptureCall, Captured};
 use super::protocol::{LONGEST, Message, address, read, write};
+
+/// What a capture tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Frames.
+    Frames(Vec<Captured>),
+    /// So many so far are lost. Said when the capture has begun, too.
+    Lost(u64),
+}
 
 /// A connection to the dataplane of the network namespace.
 #[derive(Debug)]
@@ -53,6 +63,41 @@ impl Client {
                 Err(_) => return Ok(0),
             }
         }
+    }
+
+    /// Captures: calls `take` with frames, or with how many are lost so far, until it gives
+    /// `false`, or the connection is cut, which is no error. Gives the exit status.
+    pub fn capture(
+        &mut self,
+        call: &CaptureCall,
+        take: &mut dyn FnMut(Seen) -> io::Result<bool>,
+    ) -> io::Result<u8> {
+        write(&mut self.stream, &Message::Capture(call.words().to_vec()))?;
+        loop {
+            let seen = match read(&mut self.stream, LONGEST) {
+                Ok(Message::Frames(bytes)) => Seen::Frames(
+                    Captured::all(&bytes)
+                        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not frames"))?,
+                ),
+                Ok(Message::Lost(count)) => Seen::Lost(count),
+                Ok(Message::Err(text)) => {
+                    eprint!("{text}");
+                    continue;
+                }
+                Ok(Message::Exit(status)) => return Ok(status),
+                Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(e) => return Err(e),
+            };
+            if !take(seen)? {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Another handle of the connection, to cut it from another thread.
+    pub fn connection(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
     }
 
     fn answers(&mut self, files: &dyn Files) -> io::Result<u8> {

@@ -8,10 +8,12 @@
 //! | [`protocol`] | what is said |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `peer` | who is at the other end |
+//! | `capture` | `penstock capture` |
 //! | `server` | connections and who they are |
 //! | `rules` | the ruleset: sessions on it, generations, roll-back |
 //! | `watchers` | who is told of changes and traces |
 
+mod capture;
 pub mod client;
 mod peer;
 pub mod protocol;
@@ -23,6 +25,8 @@ use std::time::Duration;
 
 use penstock_lang::session::Options;
 
+pub use capture::{CaptureCall, Captured};
+pub use rules::Took;
 pub(crate) use rules::Rules;
 pub(crate) use server::{Server, listen};
 pub(crate) use watchers::Broadcast;

@@ -30,6 +30,8 @@ pub enum Message {
     Down,
     /// The change that waits is right.
     Confirm,
+    /// The client wants to see frames: the words of a [`CaptureCall`](super::CaptureCall).
+    Capture(Vec<String>),
     /// The server wants the contents of a file of the client.
     Read(String),
     /// The server wants names that match a pattern.
@@ -46,6 +48,10 @@ pub enum Message {
     Err(String),
     /// The change has to be confirmed in so many milliseconds.
     Unconfirmed(u64),
+    /// Frames of a capture: [`Captured::all`](super::Captured::all).
+    Frames(Vec<u8>),
+    /// Frames of a capture, so many so far, are lost. Said when the capture has begun, too.
+    Lost(u64),
     /// The end, with an exit status; of an interactive client: of one line.
     Exit(u8),
 }
@@ -60,14 +66,18 @@ fn words(bytes: &[u8]) -> Vec<String> {
 impl Message {
     fn parts(&self) -> (u8, Vec<u8>) {
         let text = |t: &String| t.as_bytes().to_vec();
+        let list = |l: &[String]| l.iter().flat_map(|a| [a.as_bytes(), &[0]].concat()).collect();
         match self {
-            Message::Nft(args) => (b'n', args.iter().flat_map(|a| [a.as_bytes(), &[0]].concat()).collect()),
+            Message::Nft(args) => (b'n', list(args)),
             Message::Line(t) => (b'l', text(t)),
             Message::Show(json) => (b's', vec![u8::from(*json)]),
             Message::Connections => (b't', vec![]),
             Message::Flows => (b'w', vec![]),
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
+            Message::Capture(words) => (b'p', list(words)),
+            Message::Frames(bytes) => (b'k', bytes.clone()),
+            Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Read(t) => (b'r', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
@@ -94,6 +104,9 @@ impl Message {
             b'w' => Message::Flows,
             b'q' => Message::Down,
             b'c' => Message::Confirm,
+            b'p' => Message::Capture(words(&bytes)),
+            b'k' => Message::Frames(bytes),
+            b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'r' => Message::Read(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
@@ -153,6 +166,9 @@ mod tests {
             Message::Flows,
             Message::Down,
             Message::Confirm,
+            Message::Capture(vec!["inet".into(), String::new(), text()]),
+            Message::Frames(vec![0, 255, 3]),
+            Message::Lost(1 << 40),
             Message::Read(text()),
             Message::Glob(text()),
             Message::Exec(text()),

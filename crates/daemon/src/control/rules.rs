@@ -5,15 +5,16 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_lang::session::{Outcome, Session};
+use penstock_lang::session::{Outcome, Refusal, Session};
 use penstock_lang::source::Origin;
-use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
-use penstock_ruleset::{Generation, Ruleset};
+use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
+use penstock_ruleset::{Generation, Ruleset, Table};
 
 use crate::control::Broadcast;
 use crate::daemon::{Config, TracePrinter};
 use crate::inbox::Inbox;
 use crate::offload::Offload;
+use crate::probe::{beside, number_of};
 use crate::worker::Request;
 use crate::{log, now};
 
@@ -33,6 +34,15 @@ struct Unconfirmed {
     deadline: Instant,
 }
 
+/// How long the last change took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// From the text to the end of its evaluation.
+    pub evaluation: Duration,
+    /// From there until packets met it.
+    pub commit: Duration,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     ruleset: Ruleset,
@@ -40,10 +50,27 @@ struct Inner {
     unconfirmed: Option<Unconfirmed>,
     /// Number of the last change that was confirmed.
     confirmed: Option<u32>,
+    last: Took,
+    /// Tables of captures, beside those of the ruleset.
+    probes: Vec<Arc<Table>>,
+    next_probe: u32,
+}
+
+impl Inner {
+    /// Links a generation after the one in force, captures included.
+    fn link(&self, generation: &Generation) -> Result<Linked, LinkError> {
+        match &self.probes[..] {
+            [] => self.linked.next(generation),
+            probes => self.linked.next(&beside(generation, probes)),
+        }
+    }
 }
 
 /// The ruleset, for all clients.
 pub(crate) struct Rules {
+    /// Held from the last look at the generation in force until there is another one; by those who were overtaken while they
+    /// evaluate, too. Taken before `inner`.
+    commits: Mutex<()>,
     inner: Mutex<Inner>,
     worker: Arc<Inbox<Request>>,
     offload: Arc<Offload>,
@@ -52,6 +79,8 @@ pub(crate) struct Rules {
     /// Who watches traces.
     pub(crate) traces: Arc<Broadcast>,
     tracer: fn(&Generation, u64) -> TracePrinter,
+    /// [`Config::batch_time`].
+    batch_time: Duration,
 }
 
 /// A change of the ruleset, for those who watch.
@@ -85,12 +114,14 @@ impl ChangeWatchers {
 impl Rules {
     pub(crate) fn new(worker: Arc<Inbox<Request>>, offload: Arc<Offload>, config: &Config) -> Self {
         Rules {
+            commits: Mutex::default(),
             inner: Mutex::default(),
             worker,
             offload,
             changes: Arc::default(),
             traces: Arc::default(),
             tracer: config.tracer,
+            batch_time: config.batch_time,
         }
     }
 
@@ -103,9 +134,29 @@ impl Rules {
         self.lock().ruleset.generation()
     }
 
+    /// The ruleset as it is.
+    pub(crate) fn ruleset(&self) -> Ruleset {
+        self.lock().ruleset.clone()
+    }
+
+    /// Goes on from a ruleset, in place of the one that is there. The error is a sentence.
+    pub(crate) fn resume(&self, ruleset: Ruleset) -> Result<(), String> {
+        let mut inner = self.lock();
+        inner.ruleset = ruleset;
+        self.again(&mut inner)
+    }
+
+    /// How long the last change took.
+    pub(crate) fn took(&self) -> Took {
+        self.lock().last
+    }
+
     /// Runs a text in a session. What it changes is in force when this returns. With `confirm` the change is taken back
     /// unless [`Rules::confirm`] is called in that time; meanwhile nobody else changes anything. Gives the number of the
     /// change that waits, too.
+    ///
+    /// A text is evaluated while others do the same, on the generation of when it began. If that is not in force any more
+    /// when it is about to be committed, it is evaluated anew, and others wait for it then.
     pub(crate) fn run(
         &self,
         session: &mut Session<'_>,
@@ -114,25 +165,66 @@ impl Rules {
         process: &Process,
         confirm: Option<Duration>,
     ) -> (Outcome, Option<u32>) {
-        let mut inner = self.lock();
-        let before = inner.ruleset.generation();
-        let held = inner.ruleset.clone();
-        let can_offload = |flowtables: &[LinkedFlowtable]| self.can_offload(flowtables);
-        let outcome = session.run_for(&can_offload, origin, text, &mut inner.ruleset, now());
-        let after = inner.ruleset.generation();
-        if after.id == before.id {
-            return (outcome, None);
+        match self.attempt(session, &origin, &text, process, confirm, false) {
+            Some(done) => done,
+            None => {
+                let _alone = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+                self.attempt(session, &origin, &text, process, confirm, true).unwrap_or_default()
+            }
         }
-        if inner.unconfirmed.is_some() {
+    }
+
+    /// Runs a text once; `None` if the ruleset was changed meanwhile. `alone` says that this cannot be.
+    fn attempt(
+        &self,
+        session: &mut Session<'_>,
+        origin: &Origin,
+        text: &str,
+        process: &Process,
+        confirm: Option<Duration>,
+        alone: bool,
+    ) -> Option<(Outcome, Option<u32>)> {
+        let mut ruleset = self.lock().ruleset.clone();
+        let before = ruleset.generation();
+        let (mut passed, mut overtaken) = (None, false);
+        let check = session.options.check;
+        let begun = Instant::now();
+        session.options.deadline = begun.checked_add(self.batch_time);
+        let outcome =
+            session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut |generation| {
+                let evaluated = Instant::now();
+                let others = (!alone && !check)
+                    .then(|| self.commits.lock().unwrap_or_else(PoisonError::into_inner));
+                let inner = self.lock();
+                if !check && inner.unconfirmed.is_some() {
+                    let sentence =
+                        "a change waits for its confirmation; confirm it, or wait until it is taken back";
+                    return Err(Refusal::Other(sentence.into()));
+                }
+                if !check && inner.ruleset.generation().id != before.id {
+                    overtaken = true;
+                    return Err(Refusal::Other("the ruleset was changed meanwhile".into()));
+                }
+                let linked = inner.link(generation).map_err(Refusal::Link)?;
+                self.can_offload(&linked.flowtables).map_err(Refusal::Offload)?;
+                if !check {
+                    passed = Some((others, inner, linked, evaluated));
+                }
+                Ok(())
+            });
+        if overtaken && !alone {
+            return None;
+        }
+        let Some((_others, mut inner, linked, evaluated)) = passed.filter(|_| outcome.ok) else {
+            return Some((outcome, None));
+        };
+        let after = ruleset.generation();
+        let held = std::mem::replace(&mut inner.ruleset, ruleset);
+        if let Err(e) = self.put_in_force(&mut inner, linked) {
             inner.ruleset = held;
-            let stderr =
-                "Error: a change waits for its confirmation; confirm it, or wait until it is taken back\n";
-            return (Outcome { stderr: stderr.into(), ..Outcome::default() }, None);
+            return Some((Outcome { stderr: format!("Error: {e}\n"), ..Outcome::default() }, None));
         }
-        if let Err(e) = self.put_in_force(&mut inner) {
-            inner.ruleset = held;
-            return (Outcome { stderr: format!("Error: {e}\n"), ..Outcome::default() }, None);
-        }
+        inner.last = Took { evaluation: evaluated - begun, commit: evaluated.elapsed() };
         self.changes.say(&Committed {
             before: before.clone(),
             after: after.clone(),
@@ -149,7 +241,7 @@ impl Rules {
             inner.unconfirmed = Some(Unconfirmed { before, id: after.id, deadline: Instant::now() + time });
             after.id
         });
-        (outcome, waits)
+        Some((outcome, waits))
     }
 
     /// Whether devices can forward the flows of flowtables that want it.
@@ -163,24 +255,63 @@ impl Rules {
         answer.recv_timeout(PATIENCE).unwrap_or(Ok(()))
     }
 
-    /// Gives the generation to the worker and waits until packets meet it.
-    fn put_in_force(&self, inner: &mut Inner) -> Result<(), String> {
+    /// Gives the generation to the worker and waits until packets meet it. `linked` is what was linked before its commit.
+    fn put_in_force(&self, inner: &mut Inner, mut linked: Linked) -> Result<(), String> {
         let generation = inner.ruleset.generation();
-        let linked = inner.linked.next(&generation).map_err(|e| e.to_string())?;
+        if linked.provisional {
+            linked = inner.link(&generation).map_err(|e| e.to_string())?;
+        }
+        linked.generation = generation.id;
         let linked = Arc::new(linked);
         self.offload.prepare(&linked)?;
         let (done, finished) = channel();
         self.worker.send(Request::Rules(linked.clone(), done));
         finished.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer".to_owned())?;
         self.offload.settle(&linked);
-        inner.linked = linked.clone();
-        // Long chains are walked through until this is done.
-        let _ =
-            std::thread::Builder::new().name("lookups".into()).spawn(move || linked.image.build_lookups());
+        let gone = std::mem::replace(&mut inner.linked, linked.clone());
+        // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
+        let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
+            linked.image.build_lookups();
+            drop(gone);
+        });
         if self.traces.is_heard() {
             self.trace(&generation);
         }
         Ok(())
+    }
+
+    /// A number that no other capture has.
+    pub(crate) fn next_probe(&self) -> u32 {
+        let mut inner = self.lock();
+        inner.next_probe = inner.next_probe.wrapping_add(1);
+        inner.next_probe
+    }
+
+    /// Puts the table of a capture in force. The error is for the user.
+    pub(crate) fn begin_probe(&self, table: Arc<Table>) -> Result<(), String> {
+        let mut inner = self.lock();
+        inner.probes.push(table);
+        self.again(&mut inner).inspect_err(|_| {
+            inner.probes.pop();
+        })
+    }
+
+    /// Takes the table of a capture away, if it has one.
+    pub(crate) fn end_probe(&self, number: u32) {
+        let mut inner = self.lock();
+        let before = inner.probes.len();
+        inner.probes.retain(|table| number_of(&table.name) != Some(number));
+        if inner.probes.len() != before
+            && let Err(e) = self.again(&mut inner)
+        {
+            log(format_args!("a capture cannot be ended: {}", e.trim_end()));
+        }
+    }
+
+    /// Puts the generation in force once more, with other captures.
+    fn again(&self, inner: &mut Inner) -> Result<(), String> {
+        let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
+        linked.and_then(|linked| self.put_in_force(inner, linked)).map_err(|e| format!("Error: {e}\n"))
     }
 
     fn trace(&self, generation: &Generation) {
@@ -238,7 +369,8 @@ impl Rules {
     fn restore(&self, inner: &mut Inner, waits: &Unconfirmed) {
         let after = inner.ruleset.generation();
         inner.ruleset.restore(&waits.before);
-        match self.put_in_force(inner) {
+        let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
+        match linked.and_then(|linked| self.put_in_force(inner, linked)) {
             Ok(()) => log(format_args!(
                 "NOT CONFIRMED: generation {} is taken back; {} is as before it",
                 waits.id,

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Outcome, Session, events};
@@ -16,16 +16,19 @@ use penstock_lang::source::{Files, Origin};
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message, address, read, write};
 use super::rules::Process;
-use super::{NftCall, Rules, Source};
-use crate::daemon::Config;
+use super::{CaptureCall, NftCall, Rules, Source};
+use crate::daemon::{Config, View};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
 use crate::worker::{Request, Status};
 
-/// Clients at a time.
+/// Clients at a time, and of these such that may only look: so there is always room for those who may act.
 const CLIENTS: usize = 64;
+const LOOKERS: usize = 32;
+/// Longest message of a client that may only look: only what changes a ruleset is long.
+const SHORT: usize = 64 << 10;
 /// How long a client may take to say something that is waited for, and to take what is said.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the worker may take.
@@ -40,6 +43,9 @@ pub(crate) struct Server {
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
     clients: AtomicUsize,
+    lookers: AtomicUsize,
+    /// Nanoseconds since the epoch.
+    started: u64,
 }
 
 /// Takes the address of the network namespace; there is one dataplane in each.
@@ -66,7 +72,8 @@ impl Server {
         config: Arc<Config>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        Arc::new(Server { rules, worker, offload, config, end, clients: AtomicUsize::new(0) })
+        let (clients, lookers) = Default::default();
+        Arc::new(Server { rules, worker, offload, config, end, clients, lookers, started: crate::now() })
     }
 
     /// Serves connections, each on a thread of its own, for ever.
@@ -94,31 +101,42 @@ impl Server {
 
     fn client(&self, stream: UnixStream) -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         let peer = Peer::of(&stream)?;
-        let mut client = Client { stream: RefCell::new(stream) };
-        let rights = match peer.is_trusted() {
-            true => Rights::All,
-            false if self.config.readers => Rights::Look,
-            false => {
-                client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
-                return client.say(&Message::Exit(1));
-            }
-        };
+        if peer.is_trusted() {
+            return self.serve_one(peer, Client { stream: RefCell::new(stream), limit: LONGEST }, Rights::All);
+        }
+        let client = Client { stream: RefCell::new(stream), limit: SHORT };
+        if !self.config.readers {
+            return client.refuse("Operation not permitted (you must be root)");
+        }
+        if self.lookers.fetch_add(1, Ordering::Relaxed) >= LOOKERS {
+            self.lookers.fetch_sub(1, Ordering::Relaxed);
+            return client.refuse("too many clients");
+        }
+        // What they make us do has time.
+        // SAFETY: no pointers; 0 is the calling thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        let result = self.serve_one(peer, client, Rights::Look);
+        self.lookers.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    fn serve_one(&self, peer: Peer, mut client: Client, rights: Rights) -> io::Result<()> {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
         let process = (peer.process, name.trim().to_owned());
-        // Only what changes a ruleset is long.
-        let limit = if rights == Rights::All { LONGEST } else { 64 << 10 };
-        let message = read(&mut *client.stream.borrow_mut(), limit)?;
+        let message = client.hear(PATIENCE)?;
         let status = match message {
             Message::Nft(args) => self.nft(&mut client, &args, rights, &process)?,
             Message::Show(json) => self.show(&client, json)?,
             Message::Connections => self.list(&client, List::Connections)?,
             Message::Flows => self.list(&client, List::Flows)?,
-            Message::Down | Message::Confirm if rights == Rights::Look => {
-                client.say(&Message::Err("Error: Operation not permitted (you must be root)\n".into()))?;
-                1
+            Message::Down | Message::Confirm | Message::Capture(_) if rights == Rights::Look => {
+                return client.refuse("Operation not permitted (you must be root)");
             }
+            Message::Capture(words) => match CaptureCall::of(words) {
+                Some(call) => self.capture(&client, &call)?,
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            },
             Message::Confirm => match self.rules.confirm(None) {
                 true => 0,
                 false => {
@@ -147,8 +165,15 @@ impl Server {
     fn show(&self, client: &Client, json: bool) -> io::Result<u8> {
         let mut status: Status = self.ask(Request::Status)?;
         status.offloaded = self.offload.status();
-        let generation = self.rules.generation().id;
-        client.say(&Message::Out((self.config.show)(&status, generation, json)))?;
+        let generation = self.rules.generation();
+        let view = View {
+            status: &status,
+            generation: &generation,
+            took: self.rules.took(),
+            started: self.started,
+            now: crate::now(),
+        };
+        client.say(&Message::Out((self.config.show)(&view, json)))?;
         Ok(0)
     }
 
@@ -228,18 +253,14 @@ impl Server {
         /// How soon a word of somebody else is noticed.
         const PULSE: Duration = Duration::from_millis(200);
         client.say(&Message::Unconfirmed(time.as_millis() as u64))?;
-        client.stream.borrow().set_read_timeout(Some(PULSE))?;
         let answer = loop {
-            match read(&mut *client.stream.borrow_mut(), 64) {
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    if !self.rules.waits(id) {
-                        break None;
-                    }
-                }
-                answer => break Some(answer?),
+            if client.has_said(PULSE)? {
+                break Some(client.hear(PATIENCE)?);
+            }
+            if !self.rules.waits(id) {
+                break None;
             }
         };
-        client.stream.borrow().set_read_timeout(Some(PATIENCE))?;
         match answer {
             Some(Message::Confirm) => drop(self.rules.confirm(Some(id))),
             Some(_) => self.rules.take_back(id),
@@ -261,10 +282,8 @@ impl Server {
     ) -> io::Result<u8> {
         client.say(&Message::Exit(0))?;
         loop {
-            client.stream.borrow().set_read_timeout(None)?;
-            let message = read(&mut *client.stream.borrow_mut(), LONGEST)?;
-            client.stream.borrow().set_read_timeout(Some(PATIENCE))?;
-            let Message::Line(text) = message else { return Err(io::ErrorKind::InvalidData.into()) };
+            while !client.has_said(PATIENCE)? {}
+            let Message::Line(text) = client.hear(PATIENCE)? else { return Err(io::ErrorKind::InvalidData.into()) };
             let (outcome, waits) = self.rules.run(session, Origin::CommandLine, text, process, confirm);
             client.outcome(&outcome)?;
             let status = match (waits, confirm) {
@@ -285,7 +304,6 @@ impl Server {
     ) -> io::Result<u8> {
         /// How soon a client that went away is noticed where nothing happens.
         const PULSE: Duration = Duration::from_millis(500);
-        client.stream.borrow().set_nonblocking(false)?;
         if watch.traces() {
             let lines = self.rules.watch_traces();
             loop {
@@ -325,17 +343,55 @@ impl Server {
 }
 
 /// A connection.
-struct Client {
+pub(super) struct Client {
     stream: RefCell<UnixStream>,
+    /// Bytes of a message of it.
+    limit: usize,
+}
+
+/// Reads until a point in time, however little comes at once.
+struct Until<'s>(&'s UnixStream, Instant);
+
+impl io::Read for Until<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        self.0.read(to)
+    }
 }
 
 impl Client {
-    fn say(&self, message: &Message) -> io::Result<()> {
+    /// A message, all of which has to come in that time.
+    fn hear(&self, time: Duration) -> io::Result<Message> {
+        read(&mut Until(&self.stream.borrow(), Instant::now() + time), self.limit)
+    }
+
+    /// Whether a message begins within that time. An error if the client has gone.
+    fn has_said(&self, time: Duration) -> io::Result<bool> {
+        let mut poll = libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, which lives through the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as libc::c_int) };
+        if ready > 0 {
+            self.is_there()?;
+        }
+        Ok(ready > 0)
+    }
+
+    /// Says why it is not served, and the end.
+    fn refuse(&self, reason: &str) -> io::Result<()> {
+        self.say(&Message::Err(format!("Error: {reason}\n")))?;
+        self.say(&Message::Exit(1))
+    }
+
+    pub(super) fn say(&self, message: &Message) -> io::Result<()> {
         write(&mut *self.stream.borrow_mut(), message)
     }
 
     /// An error if the client has closed the connection.
-    fn is_there(&self) -> io::Result<()> {
+    pub(super) fn is_there(&self) -> io::Result<()> {
         let (fd, mut byte) = (self.stream.borrow().as_raw_fd(), 0u8);
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         // SAFETY: room for one byte, which lives through the call.
@@ -360,7 +416,7 @@ impl Client {
     }
 
     fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
-        let answer = self.say(message).and_then(|()| read(&mut *self.stream.borrow_mut(), LONGEST));
+        let answer = self.say(message).and_then(|()| self.hear(PATIENCE));
         match answer {
             Ok(Message::Data(bytes)) => Ok(bytes),
             Ok(Message::Failed(reason)) => Err(reason),

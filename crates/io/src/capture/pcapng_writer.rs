@@ -7,11 +7,20 @@ use std::path::Path;
 const SECTION: u32 = 0x0a0d_0d0a;
 const MAGIC: u32 = 0x1a2b_3c4d;
 const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 /// `if_name`.
 const OPTION_NAME: u16 = 2;
 /// `if_tsresol`.
 const OPTION_RESOLUTION: u16 = 9;
+/// `epb_flags`, and of it whether the frame came or leaves.
+const OPTION_FLAGS: u16 = 2;
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+/// `isb_ifrecv`: frames that came, lost ones included.
+const OPTION_RECEIVED: u16 = 4;
+/// `isb_ifdrop`: frames that are not in the file for want of room.
+const OPTION_DROPPED: u16 = 5;
 
 /// Writes a capture of several interfaces, little-endian on every machine. [`PcapngWriter::finish`] tells of an error of
 /// the last write; a drop does not.
@@ -62,12 +71,43 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends a frame that passed an interface at `time`, in nanoseconds since the epoch.
     pub fn write(&mut self, interface: u32, time: u64, frame: &[u8]) -> Result<()> {
         let len = u32::try_from(frame.len()).map_err(|_| std::io::ErrorKind::InvalidInput)?;
-        for word in [interface, (time >> 32) as u32, time as u32, len, len] {
+        self.frame(interface, time, frame, len)?;
+        self.end(PACKET)
+    }
+
+    /// The same for the first bytes of a frame that had `len` of them, with the way that it went.
+    pub fn write_cut(&mut self, interface: u32, time: u64, bytes: &[u8], len: u32, outgoing: bool) -> Result<()> {
+        self.frame(interface, time, bytes, len)?;
+        let way = if outgoing { OUTBOUND } else { INBOUND };
+        self.option(OPTION_FLAGS, &way.to_le_bytes());
+        self.block.extend_from_slice(&[0; 4]);
+        self.end(PACKET)
+    }
+
+    fn frame(&mut self, interface: u32, time: u64, bytes: &[u8], len: u32) -> Result<()> {
+        let there = u32::try_from(bytes.len()).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+        for word in [interface, (time >> 32) as u32, time as u32, there, len] {
             self.block.extend_from_slice(&word.to_le_bytes());
         }
-        self.block.extend_from_slice(frame);
+        self.block.extend_from_slice(bytes);
         self.block.resize(self.block.len().next_multiple_of(4), 0);
-        self.end(PACKET)
+        Ok(())
+    }
+
+    /// Says at `time` how many frames an interface had, lost ones included, and how many of them are lost.
+    pub fn statistics(&mut self, interface: u32, time: u64, received: u64, lost: u64) -> Result<()> {
+        for word in [interface, (time >> 32) as u32, time as u32] {
+            self.block.extend_from_slice(&word.to_le_bytes());
+        }
+        self.option(OPTION_RECEIVED, &received.to_le_bytes());
+        self.option(OPTION_DROPPED, &lost.to_le_bytes());
+        self.block.extend_from_slice(&[0; 4]);
+        self.end(STATISTICS)
+    }
+
+    /// Passes on what is buffered.
+    pub fn flush(&mut self) -> Result<()> {
+        self.out.flush()
     }
 
     /// Writes the block that was gathered.
@@ -99,7 +139,8 @@ mod tests {
         let first = writer.interface("a", 1).unwrap();
         writer.write(first, 1_700_000_000_123_456_789, &[1; 61]).unwrap();
         let second = writer.interface("lan", 101).unwrap();
-        writer.write(second, 1_700_000_001_000_000_000, &[0x45; 20]).unwrap();
+        writer.write_cut(second, 1_700_000_001_000_000_000, &[0x45; 20], 1500, true).unwrap();
+        writer.statistics(second, 1_700_000_002_000_000_000, 3, 2).unwrap();
         writer.finish().unwrap();
         let mut capture = Capture::new("memory", std::io::Cursor::new(file)).unwrap();
         let mut frames = Vec::new();

@@ -14,6 +14,7 @@ use super::{BURST, Received, SUPER, vnet};
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNSETIFINDEX: libc::c_ulong = 0x4004_54da;
 const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
 const IFF_TAP: i16 = 2;
@@ -36,8 +37,17 @@ impl Tap {
     /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it the name is the name. The
     /// device is gone when its last opening is closed, unless it is persistent.
     pub fn open(name: &str) -> io::Result<Tap> {
+        Tap::open_as(name, None)
+    }
+
+    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it.
+    pub fn open_as(name: &str, index: Option<u32>) -> io::Result<Tap> {
         let file =
             File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        if let Some(index) = index {
+            // SAFETY: a pointer to a number that lives through the call.
+            check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFINDEX, &raw const index) }.into())?;
+        }
         // SAFETY: all zeroes are a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= libc::IFNAMSIZ {

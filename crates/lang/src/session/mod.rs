@@ -34,10 +34,11 @@ pub mod state;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::change::Position;
-use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable, Place};
+use penstock_ruleset::link::{CannotOffload, LinkError, Linked, Place};
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
 use penstock_sets::Element;
@@ -86,12 +87,11 @@ pub struct Options {
     pub include_paths: Vec<String>,
     /// Rules with expressions that no packet of ours could run are refused, with their place.
     pub runnable_only: bool,
+    /// Texts whose evaluation is not done by then are refused.
+    pub deadline: Option<Instant>,
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
 }
-
-/// Whether devices can forward the flows of flowtables with `flags offload`.
-pub type CanOffload<'c> = &'c dyn Fn(&[LinkedFlowtable]) -> Result<(), CannotOffload>;
 
 /// What a run printed, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +107,20 @@ pub struct Outcome {
     /// Whether the ruleset, or state of something in it, may be another than before.
     pub changed: bool,
 }
+
+/// Why a generation is not to be committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something in it cannot run: blamed on what put it there.
+    Link(LinkError),
+    /// A device cannot forward the flows of a flowtable that wants it: blamed on the flowtable.
+    Offload(CannotOffload),
+    /// A sentence, for a change that is right as such.
+    Other(String),
+}
+
+/// Has the last word on a generation before it is committed.
+pub type Gate<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
 
 /// Runs texts, one after the other; names that they define outlive them.
 pub struct Session<'a> {
@@ -185,49 +199,58 @@ impl<'a> Session<'a> {
     /// Runs one text. It is one transaction: committed whole, or not at all. `now` is the time of the packet clock
     /// in nanoseconds since the epoch.
     pub fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset, now: u64) -> Outcome {
-        self.run_for(&|_| Ok(()), origin, text, ruleset, now)
+        if !self.options.runnable_only {
+            return self.run_gated(origin, text, ruleset, now, &mut |_| Ok(()));
+        }
+        let mut gate = |generation: &Generation| match Linked::new(generation) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(Refusal::Link(e)),
+        };
+        self.run_gated(origin, text, ruleset, now, &mut gate)
     }
 
-    /// The same for a ruleset that is to be in force at once, if it runs ([`Options::runnable_only`]): what
-    /// `flags offload` asks of devices that cannot do it is refused with its place.
-    pub fn run_for(
+    /// The same, but a generation that differs from the one before passes a gate before it is committed: once, with sets as
+    /// they will be. With [`Options::check`] it passes it, too.
+    pub fn run_gated(
         &mut self,
-        can_offload: CanOffload<'_>,
         origin: Origin,
         text: String,
         ruleset: &mut Ruleset,
         now: u64,
+        gate: &mut Gate<'_>,
     ) -> Outcome {
         // A command line ends as a line of a file does.
         let text = Arc::new(if origin == Origin::CommandLine { text + "\n" } else { text });
         let trees = self.options.optimize || self.options.lint;
         if trees {
-            let outcome = self.run_as(Mode::Trees, can_offload, self.files, origin, text, ruleset, now);
-            return outcome.unwrap_or_default();
+            return self
+                .run_as(Mode::Trees, self.files, origin, text, ruleset, now, gate)
+                .unwrap_or_default();
         }
         let scope = self.scope.clone();
         let mut files = Replay::new(self.files);
-        let first = self.run_as(Mode::Skip, can_offload, &files, origin.clone(), text.clone(), ruleset, now);
+        let first = self.run_as(Mode::Skip, &files, origin.clone(), text.clone(), ruleset, now, gate);
         first.unwrap_or_else(|read| {
             self.scope = scope;
             files.rewind(read);
-            self.run_as(Mode::Places, can_offload, &files, origin, text, ruleset, now).unwrap_or_default()
+            self.run_as(Mode::Places, &files, origin, text, ruleset, now, gate).unwrap_or_default()
         })
     }
 
     /// Runs one text, read in a mode. If something is wrong and parts of it were skipped, nothing was done, and the error
     /// is all texts that were read.
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "those of `run_gated`, and how the text is read")]
     fn run_as(
         &mut self,
         mode: Mode,
-        can_offload: CanOffload<'_>,
         files: &dyn Files,
         origin: Origin,
         text: Arc<String>,
         ruleset: &mut Ruleset,
         now: u64,
+        gate: &mut Gate<'_>,
     ) -> Result<Outcome, Inputs> {
+        let scope = self.scope.clone();
         let mut inputs = Inputs::default();
         let mut diags = Diagnostics::default();
         let mut out = Outcome::default();
@@ -273,15 +296,29 @@ impl<'a> Session<'a> {
         ctx.skipped = skipped;
         let mut execution = Execution::new(ruleset.begin_at(now), now);
         self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
+        if self.is_late() {
+            self.scope = scope;
+            let stderr = "Error: evaluation takes longer than is allowed; nothing is changed\n".into();
+            return Ok(Outcome { stderr, ..Outcome::default() });
+        }
         if skipped && (diags.has_errors() || execution.diags.has_errors()) {
             return Err(inputs);
         }
         if !diags.has_errors() {
-            let Execution { transaction, done, diags: refused, stdout, .. } = execution;
+            let Execution { mut transaction, done, diags: refused, stdout, .. } = execution;
             diags.list.extend(refused.list);
             out.stdout = stdout;
-            if !diags.has_errors() && self.options.runnable_only {
-                refuse_unrunnable(&transaction, &done, can_offload, &mut diags);
+            if !diags.has_errors() && transaction.is_changed() {
+                transaction.settle();
+                match gate(transaction.working()) {
+                    Ok(()) => {}
+                    Err(Refusal::Link(e)) => blame(&e, &done, &mut diags),
+                    Err(Refusal::Offload(e)) => diags.push(refused_flowtable(&e, &done)),
+                    Err(Refusal::Other(sentence)) => {
+                        self.scope = scope;
+                        return Ok(Outcome { stderr: format!("Error: {sentence}\n"), ..Outcome::default() });
+                    }
+                }
             }
             if !diags.has_errors() && !self.options.check {
                 let echo = self.options.echo.then(|| self.echo(&transaction, &done, document, now));
@@ -351,6 +388,11 @@ impl<'a> Session<'a> {
         (!diags.has_errors()).then_some(ctx)
     }
 
+    /// Whether [`Options::deadline`] is over.
+    fn is_late(&self) -> bool {
+        self.options.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     fn define_variables(&mut self, inputs: &mut Inputs, diags: &mut Diagnostics) {
         if self.options.defines.is_empty() {
             return;
@@ -382,6 +424,9 @@ impl<'a> Session<'a> {
         let mut errors = 0;
         let mut good = !diags.has_errors();
         for mut cmd in expand(cmds) {
+            if self.is_late() {
+                return;
+            }
             if !evaluate(&mut cmd, ctx, diags) {
                 good = false;
                 errors += 1;
@@ -417,6 +462,9 @@ impl<'a> Session<'a> {
             return;
         }
         for mut step in held {
+            if self.is_late() {
+                return;
+            }
             step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
             self.execute(step, execution);
         }
@@ -506,20 +554,8 @@ fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
     }
 }
 
-/// Blames the statement whose expression the packet path cannot run, or the flowtable that a device cannot take.
-fn refuse_unrunnable(
-    transaction: &Transaction,
-    done: &[Done],
-    can_offload: CanOffload<'_>,
-    diags: &mut Diagnostics,
-) {
-    let e = match Linked::new(transaction.working()) {
-        Ok(linked) => {
-            diags.list.extend(can_offload(&linked.flowtables).err().map(|e| refused_flowtable(&e, done)));
-            return;
-        }
-        Err(e) => e,
-    };
+/// Blames the statement whose expression the packet path cannot run.
+fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     let loc = match &e.place {
         Place::Chain(name) => done
             .iter()

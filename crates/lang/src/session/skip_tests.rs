@@ -16,9 +16,11 @@ fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {
     let origin = Origin::File { name: "text".into(), from: None };
     let outcome = match mode {
         None => session.run(origin, text.into(), &mut ruleset, 1),
-        Some(mode) => session
-            .run_as(mode, &|_| Ok(()), &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1)
-            .unwrap_or_default(),
+        Some(mode) => {
+            session
+                .run_as(mode, &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1, &mut |_| Ok(()))
+                .unwrap_or_default()
+        }
     };
     (outcome.stdout, outcome.stderr, ruleset.save(1))
 }
@@ -188,12 +190,12 @@ fn plain_elements_need_no_second_reading() {
     let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
     let first = session.run_as(
         Mode::Skip,
-        &|_| Ok(()),
         &NoFiles,
         Origin::CommandLine,
         Arc::new(text.into()),
         &mut Ruleset::default(),
         1,
+        &mut |_| Ok(()),
     );
     assert!(first.is_ok_and(|outcome| outcome.ok));
 }

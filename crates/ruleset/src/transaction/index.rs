@@ -100,6 +100,11 @@ impl TableIndex {
         index
     }
 
+    /// For the batch after the one that it was used for.
+    pub fn committed(self) -> Self {
+        TableIndex { gone: HashMap::new(), ..self }
+    }
+
     /// Handle of what is named.
     pub fn handle_of(&self, reference: Reference<'_>) -> Option<u64> {
         match reference {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use index::TableIndex;
 
-use crate::model::{Family, Table};
+use crate::model::{Family, Set, Table};
 use crate::{Blame, Change, Errno, Error, Generation};
 
 /// Longest name of anything, in bytes (`NFT_NAME_MAXLEN` without its end).
@@ -41,7 +41,12 @@ struct Counters {
 pub struct Ruleset {
     current: Arc<Generation>,
     counters: Counters,
+    /// What the last batches knew of tables, which the next one need not find out again.
+    indexed: Vec<Indexed>,
 }
+
+/// A table as it was committed, and its index.
+type Indexed = (Arc<Table>, Arc<TableIndex>);
 
 /// An empty ruleset: generation 1, as in a new network namespace.
 impl Default for Ruleset {
@@ -49,6 +54,7 @@ impl Default for Ruleset {
         Ruleset {
             current: Arc::new(Generation { id: 1, ..Generation::default() }),
             counters: Counters::default(),
+            indexed: Vec::new(),
         }
     }
 }
@@ -66,8 +72,10 @@ pub struct Applied {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     working: Generation,
-    /// By handle of the table.
+    /// Of the tables that the batch has opened, by handle.
     indexes: HashMap<u64, TableIndex>,
+    /// Of tables as they were when the batch began.
+    indexed: Vec<Indexed>,
     batch: Batch,
 }
 
@@ -110,7 +118,8 @@ impl Ruleset {
         let of_chains = chains.filter_map(|c| c.base.as_ref()).map(|b| b.registered);
         let flowtables = generation.tables.iter().flat_map(|t| &t.flowtables);
         let registered = of_chains.chain(flowtables.map(|f| f.registered)).max().unwrap_or(0);
-        Ruleset { current: Arc::new(generation), counters: Counters { table_handle, registered } }
+        let counters = Counters { table_handle, registered };
+        Ruleset { current: Arc::new(generation), counters, indexed: Vec::new() }
     }
 
     /// Makes a generation that was in force before the next one, as it was; handles that were given meanwhile are not given
@@ -135,32 +144,41 @@ impl Ruleset {
     /// elements are counted, and what expired before it is not there.
     pub fn begin_at(&self, now: u64) -> Transaction {
         let batch = Batch { counters: self.counters, names: HashMap::new(), now, changed: false };
-        Transaction { working: (*self.current).clone(), indexes: HashMap::new(), batch }
+        let indexed = self.indexed.clone();
+        Transaction { working: (*self.current).clone(), indexes: HashMap::new(), indexed, batch }
     }
 
     /// Makes the batch the generation in force. A batch without changes makes none.
     ///
     /// `ERESTART` when another batch was committed since this one began.
     pub fn commit(&mut self, transaction: Transaction) -> Result<(), Error> {
-        let Transaction { mut working, batch, indexes: _ } = transaction;
+        let Transaction { mut working, batch, mut indexes, indexed } = transaction;
         if working.id != self.current.id {
             return Err(Error::new(Errno::Erestart, Blame::Whole));
         }
         if !batch.changed {
             return Ok(());
         }
-        for table in &mut working.tables {
-            if table.sets.iter().all(|set| set.is_committed()) {
-                continue;
-            }
-            for set in Arc::make_mut(table).sets.iter_mut().filter(|s| !s.is_committed()) {
-                Arc::make_mut(set).commit(batch.now);
-            }
-        }
+        change_sets(&mut working, |set| !set.is_committed(), |set| set.commit(batch.now));
         working.id = working.id.wrapping_add(1);
+        self.indexed = working
+            .tables
+            .iter()
+            .filter_map(|table| match indexes.remove(&table.handle) {
+                Some(index) => Some((table.clone(), Arc::new(index.committed()))),
+                None => indexed.iter().find(|(of, _)| Arc::ptr_eq(of, table)).cloned(),
+            })
+            .collect();
         self.counters = batch.counters;
         self.current = Arc::new(working);
         Ok(())
+    }
+}
+
+/// Changes the sets that are such.
+fn change_sets(generation: &mut Generation, which: impl Fn(&Set) -> bool, mut change: impl FnMut(&mut Set)) {
+    for table in generation.tables.iter_mut().filter(|t| t.sets.iter().any(|set| which(set))) {
+        Arc::make_mut(table).sets.iter_mut().filter(|s| which(s)).for_each(|s| change(Arc::make_mut(s)));
     }
 }
 
@@ -168,6 +186,17 @@ impl Transaction {
     /// What the ruleset would be with the changes so far.
     pub fn working(&self) -> &Generation {
         &self.working
+    }
+
+    /// Whether anything is other than before.
+    pub fn is_changed(&self) -> bool {
+        self.batch.changed
+    }
+
+    /// Does what a commit does to sets that only this batch knows: they are made fast to search. What is linked afterwards
+    /// is what is committed then.
+    pub fn settle(&mut self) {
+        change_sets(&mut self.working, |set| !set.is_settled(), |set| set.commit(self.batch.now));
     }
 
     /// Takes one change, or refuses it and leaves the batch as it was.
@@ -230,14 +259,20 @@ impl Transaction {
     fn open(&mut self, family: Family, name: &str) -> Result<OpenTable<'_>, Error> {
         let found = self.working.tables.iter_mut().find(|t| t.family == family && *t.name == *name);
         let Some(table) = found else { return Err(Error::new(Errno::Enoent, Blame::Table)) };
-        let table = Arc::make_mut(table);
         let now = self.batch.now;
+        let known = self.indexed.iter().find(|(of, _)| Arc::ptr_eq(of, table)).map(|(_, index)| index);
+        let table = Arc::make_mut(table);
         let index = self.indexes.entry(table.handle).or_insert_with(|| {
+            let mut expired = false;
             // What has expired holds nothing any more.
             for set in table.sets.iter_mut().filter(|s| s.has_expired(now)) {
                 Arc::make_mut(set).sweep(now);
+                expired = true;
             }
-            TableIndex::new(table)
+            match known {
+                Some(index) if !expired => TableIndex::clone(index),
+                _ => TableIndex::new(table),
+            }
         });
         Ok(OpenTable { table, index, batch: &mut self.batch })
     }

@@ -1,0 +1,288 @@
+//! `penstock capture`: what passes a hook of the dataplane, or what rules log to a group, as pcapng.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::net::Shutdown;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lexopt::Arg::{Long, Short, Value};
+use penstock_daemon::control::client::{Client, Seen};
+use penstock_daemon::control::{CaptureCall, Captured};
+use penstock_io::PcapngWriter;
+
+use crate::dataplane::connect;
+use crate::options::{Opt, Values, flag, long, usage_lines};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+
+const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
+const HOOKS: [&str; 7] = ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
+
+const OPTIONS: &[Opt] = &[
+    long("hook", "the hook; ingress and egress are of the family netdev, others of inet, unless --family says so")
+        .takes("HOOK", Values::OneOf(&HOOKS)),
+    long("family", "the family whose hook it is").takes("FAMILY", Values::OneOf(&FAMILIES)),
+    long(
+        "priority",
+        "where in the hook, as chains say it: `filter`, `raw - 5`, `100`; before all chains by default,\n\
+         and so before connections are looked up",
+    )
+    .takes("PRIORITY", Values::Any),
+    long("log-group", "in place of a hook: what rules log with `log group N`").takes("N", Values::Any),
+    Opt { short: Some('i'), long: Some("interface"), argument: None, help: "only what comes by this device, or leaves by it" }
+        .takes("DEV", Values::Any),
+    Opt { short: Some('w'), long: Some("write"), argument: None, help: "the file to write; by default standard output" }
+        .takes("FILE", Values::Files),
+    Opt { short: Some('c'), long: Some("count"), argument: None, help: "end after so many frames" }
+        .takes("COUNT", Values::Any),
+    Opt { short: Some('s'), long: Some("snaplen"), argument: None, help: "keep so many bytes of each frame; all by default" }
+        .takes("BYTES", Values::Any),
+    flag('h', "help", "this text"),
+];
+
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock capture --hook HOOK [OPTIONS] [EXPRESSION]\n       penstock capture --log-group N [OPTIONS]\n\n\
+         Writes what passes a hook and meets the expression, as matches of a rule say it (`tcp dport 443 ct state\n\
+         new`), or what rules log to a group, to a pcapng file until SIGINT. The path does not wait: what is not\n\
+         written fast enough is lost, and counted in the file.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 24));
+    out
+}
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    call: CaptureCall,
+    write: Option<PathBuf>,
+    count: Option<u64>,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
+    /// Before all chains.
+    const FIRST: &str = "-2147483648";
+    let mut parser = lexopt::Parser::from_args(args);
+    let (mut hook, mut family, mut priority, mut device, mut group) = (None, None, None, None, None);
+    let (mut write, mut count, mut snaplen) = (None, None, u32::MAX);
+    let mut expression = Vec::new();
+    let sentence = |e: lexopt::Error| e.to_string();
+    let text = |parser: &mut lexopt::Parser| match parser.value() {
+        Ok(value) => Ok(value.to_string_lossy().into_owned()),
+        Err(e) => Err(e.to_string()),
+    };
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Long("hook") => hook = Some(one_of(text(&mut parser)?, "hook", &HOOKS)?),
+            Long("family") => family = Some(one_of(text(&mut parser)?, "family", &FAMILIES)?),
+            Long("priority") => priority = Some(text(&mut parser)?),
+            Long("log-group") => group = Some(number::<u16>(&text(&mut parser)?, "--log-group")?),
+            Short('i') | Long("interface") => device = Some(text(&mut parser)?),
+            Short('w') | Long("write") => write = Some(PathBuf::from(text(&mut parser)?)),
+            Short('c') | Long("count") => count = Some(number::<u64>(&text(&mut parser)?, "--count")?),
+            Short('s') | Long("snaplen") => snaplen = number::<u32>(&text(&mut parser)?, "--snaplen")?,
+            Short('h') | Long("help") => return Ok(None),
+            // Words of the expression, in one argument or several.
+            Value(word) => expression.push(word.to_string_lossy().into_owned()),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    match (&hook, group) {
+        (None, None) => return Err("either --hook or --log-group is needed".into()),
+        (Some(_), Some(_)) => return Err("either --hook or --log-group, not both".into()),
+        (None, Some(_)) if family.is_some() || priority.is_some() || !expression.is_empty() => {
+            return Err("rules say what they log: --log-group has no family, priority or expression".into());
+        }
+        _ => {}
+    }
+    let hook = hook.unwrap_or_else(|| "forward".into());
+    let at_device = matches!(&*hook, "ingress" | "egress");
+    let family = family.unwrap_or_else(|| if at_device { "netdev" } else { "inet" }.into());
+    let call = CaptureCall {
+        family,
+        hook,
+        priority: priority.unwrap_or_else(|| FIRST.into()),
+        device,
+        snaplen,
+        group,
+        expression: expression.join(" "),
+    };
+    Ok(Some(Options { call, write, count }))
+}
+
+fn one_of(word: String, what: &str, all: &[&str]) -> Result<String, String> {
+    if all.contains(&&*word) { Ok(word) } else { Err(format!("there is no {what} `{word}`")) }
+}
+
+fn number<T: std::str::FromStr>(text: &str, option: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{option} takes a number, not `{text}`"))
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprint!("penstock capture: {message}\n\n{}", usage());
+            return ExitCode::from(2);
+        }
+    };
+    if options.write.is_none() && io::stdout().is_terminal() {
+        eprintln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");
+        return ExitCode::from(2);
+    }
+    let mut client = match connect() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    match capture(&mut client, &options) {
+        Ok(status) => ExitCode::from(status),
+        Err(e) => {
+            eprintln!("Error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
+    end_at_signal(client)?;
+    let named = |path: &PathBuf, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let out: Box<dyn Write> = match &options.write {
+        Some(path) => Box::new(std::fs::File::create(path).map_err(|e| named(path, e))?),
+        None => Box::new(io::stdout()),
+    };
+    let mut file = CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 };
+    let status = client.capture(&options.call, &mut |seen| {
+        match seen {
+            Seen::Lost(lost) => file.lost = lost,
+            Seen::Frames(frames) => {
+                for frame in frames {
+                    if options.count.is_some_and(|count| file.frames >= count) {
+                        break;
+                    }
+                    file.write(&frame)?;
+                }
+            }
+        }
+        // Whoever reads a pipe waits for it.
+        file.writer.flush()?;
+        Ok(options.count.is_none_or(|count| file.frames < count))
+    })?;
+    let (frames, lost) = (file.frames, file.lost);
+    file.finish()?;
+    if status == 0 {
+        eprintln!("{frames} frames captured, {lost} lost");
+    }
+    Ok(status)
+}
+
+/// At SIGINT or SIGTERM the connection is cut, so that the file gets its end.
+fn end_at_signal(client: &Client) -> io::Result<()> {
+    let connection = client.connection()?;
+    // SAFETY: the set is initialised by sigemptyset(3) before it is used, and lives through the calls.
+    let set = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGINT);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        set
+    };
+    std::thread::Builder::new().spawn(move || {
+        let mut signal = 0;
+        // SAFETY: both live through the call.
+        unsafe { libc::sigwait(&set, &mut signal) };
+        // It may be cut already.
+        let _ = connection.shutdown(Shutdown::Both);
+    })?;
+    Ok(())
+}
+
+/// The file, with an interface for each device and link type.
+struct CaptureFile<W: Write> {
+    writer: PcapngWriter<W>,
+    interfaces: HashMap<(String, u16), (u32, u64)>,
+    frames: u64,
+    lost: u64,
+}
+
+impl<W: Write> CaptureFile<W> {
+    fn write(&mut self, frame: &Captured) -> io::Result<()> {
+        let key = (frame.interface.clone(), frame.link_type);
+        let (interface, frames) = match self.interfaces.get_mut(&key) {
+            Some(known) => known,
+            None => {
+                let number = self.writer.interface(&frame.interface, frame.link_type)?;
+                self.interfaces.entry(key).or_insert((number, 0))
+            }
+        };
+        *frames += 1;
+        self.frames += 1;
+        self.writer.write_cut(*interface, frame.time, &frame.bytes, frame.len, frame.outgoing)
+    }
+
+    /// Says of each interface how many frames it had, and of the first how many are lost: which they would have been of,
+    /// nobody knows.
+    fn finish(mut self) -> io::Result<()> {
+        let now = penstock_daemon::now();
+        if self.interfaces.is_empty() && self.lost > 0 {
+            self.writer.interface("", 1)?;
+            self.interfaces.insert((String::new(), 1), (0, 0));
+        }
+        let mut all: Vec<_> = self.interfaces.values().copied().collect();
+        all.sort_unstable();
+        for (interface, frames) in all {
+            let lost = if interface == 0 { self.lost } else { 0 };
+            self.writer.statistics(interface, now, frames + lost, lost)?;
+        }
+        self.writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Result<Options, String> {
+        parse(line.split_whitespace().map(OsString::from))?.ok_or_else(|| "help".into())
+    }
+
+    #[test]
+    fn the_rest_of_the_line_is_the_expression() {
+        let options = options("--hook forward -i eth0 -c 3 tcp dport 443 ct state new").unwrap();
+        let CaptureCall { family, hook, device, expression, .. } = &options.call;
+        assert_eq!((&**family, &**hook, device.as_deref()), ("inet", "forward", Some("eth0")));
+        assert_eq!((&**expression, options.count), ("tcp dport 443 ct state new", Some(3)));
+    }
+
+    #[test]
+    fn a_hook_has_its_family() {
+        for (line, family) in [
+            ("--hook egress", "netdev"),
+            ("--hook input", "inet"),
+            ("--hook ingress --family inet", "inet"),
+            ("--hook input --family arp", "arp"),
+        ] {
+            assert_eq!(options(line).unwrap().call.family, family, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, message) in [
+            ("", "either --hook or --log-group is needed"),
+            ("--hook nowhere", "there is no hook `nowhere`"),
+            ("--hook input --log-group 1", "either --hook or --log-group, not both"),
+            ("--log-group 70000", "--log-group takes a number, not `70000`"),
+            ("--log-group 7 tcp", "rules say what they log: --log-group has no family, priority or expression"),
+        ] {
+            assert_eq!(options(line), Err(message.to_owned()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Keeps the state in a file: regularly, and when the dataplane ends.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::control::Rules;
+use crate::inbox::Inbox;
+use crate::log;
+use crate::state::{State, replace};
+use crate::worker::Request;
+
+/// Time between two writings.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Connections that a worker writes down between two bursts: some milliseconds.
+const TOGETHER: u32 = 4096;
+/// How long the worker may take for them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The file, and who knows what is to be in it.
+pub(crate) struct Keeper {
+    pub(crate) path: PathBuf,
+    pub(crate) links: Vec<(u32, String)>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) worker: Arc<Inbox<Request>>,
+}
+
+impl Keeper {
+    /// Writes the file.
+    fn save(&self) {
+        if let Err(e) = self.connections().and_then(|connections| {
+            let ruleset = self.rules.ruleset();
+            let state = State { links: self.links.clone(), ruleset, connections };
+            replace(&self.path, &state.to_bytes(crate::now())).map_err(|e| e.to_string())
+        }) {
+            log(format_args!("the state is not saved to {}: {e}", self.path.display()));
+        }
+    }
+
+    fn connections(&self) -> Result<String, String> {
+        let mut parts = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let (to, part) = channel();
+            self.worker.send(Request::Dump(from, TOGETHER, to));
+            let (text, more) = part.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer")?;
+            parts.push(text);
+            next = more;
+        }
+        Ok(whole(&parts))
+    }
+
+    /// Writes the file from time to time until the end is told, which is when the sender is dropped.
+    fn run(&self, end: &Receiver<()>) {
+        let mut pause = PERIOD;
+        while end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let begun = Instant::now();
+            self.save();
+            // Never more than a tenth of the time.
+            pause = PERIOD.max(begun.elapsed() * 10);
+        }
+    }
+}
+
+/// A keeper at work on a thread of its own.
+pub(crate) struct Keeping {
+    keeper: Arc<Keeper>,
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Keeping {
+    /// Writes the file at once, to see that it can be, and goes on.
+    pub(crate) fn begin(keeper: Keeper) -> std::io::Result<Keeping> {
+        let keeper = Arc::new(keeper);
+        let (end, ended) = channel();
+        let own = keeper.clone();
+        let thread = Builder::new().name("keep".into()).spawn(move || {
+            own.save();
+            own.run(&ended);
+        })?;
+        Ok(Keeping { keeper, end, thread })
+    }
+
+    /// Writes the file for the last time.
+    pub(crate) fn end(self) {
+        drop(self.end);
+        // One that has panicked has said so.
+        let _ = self.thread.join();
+        self.keeper.save();
+    }
+}
+
+/// One dump of parts between which packets passed: connections that ended in one and began anew in another part are there
+/// once, and expectations of connections that are not there are left out.
+fn whole(parts: &[String]) -> String {
+    let mut out = String::new();
+    let mut tuples: HashSet<(&str, &str)> = HashSet::new();
+    let mut numbers: HashSet<&str> = HashSet::new();
+    for line in parts.iter().flat_map(|part| part.lines()) {
+        let field = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
+        let tuple = |key: &str| Some((field("proto=")?, field(key)?));
+        let good = match line.split(' ').next() {
+            Some("flow") => {
+                let both = [tuple("orig="), tuple("reply=")];
+                let good = both.iter().all(|tuple| tuple.is_some_and(|tuple| !tuples.contains(&tuple)));
+                if good {
+                    tuples.extend(both.into_iter().flatten());
+                    numbers.extend(field("id="));
+                }
+                good
+            }
+            Some("expect") => field("master=").is_some_and(|master| numbers.contains(master)),
+            _ => true,
+        };
+        if good {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moved_between_two_parts_is_there_once() {
+        let flow = |id: u32, port: u32| format!("flow id={id} proto=17 orig=a,b,{port},53,0 reply=b,a,53,{port},0\n");
+        let parts = [
+            format!("penstock-conntrack 1\n{}{}", flow(1, 7), flow(2, 8)),
+            format!("{}{}expect master=9 x\nexpect master=2 y\n", flow(5, 7), flow(6, 9)),
+        ];
+        let expected = format!("{}{}expect master=2 y\n", parts[0], flow(6, 9));
+        assert_eq!(whole(&parts), expected);
+    }
+}

@@ -1,0 +1,251 @@
+//! What `penstock capture` sees: frames that pass a hook, or that rules log to a group.
+//!
+//! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside those of the user, which
+//! no listing shows: so it is compiled like any other, and costs nothing where there is none. What it logs is copied into a
+//! bounded queue. The path never waits for it; what finds no room is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use penstock_lang::names::Names;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_packet::Packet;
+use penstock_path::LogRecord;
+use penstock_program::expr::{Expr, ImmediateData};
+use penstock_program::{Hook, Register};
+use penstock_ruleset::model::Table;
+use penstock_ruleset::{Generation, Ruleset};
+use penstock_wire::ethernet;
+
+use crate::control::{CaptureCall, Captured};
+use crate::daemon::Printer;
+
+/// Frames that wait for a client.
+const WAITING: usize = 4096;
+/// What tables of probes are called; no name in a ruleset has a space.
+const TABLE: &str = "capture ";
+const LINKTYPE_ETHERNET: u16 = 1;
+const LINKTYPE_RAW: u16 = 101;
+const LINKTYPE_NFLOG: u16 = 239;
+
+/// The side of the path.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// By which its end is told.
+    pub(crate) number: u32,
+    /// What rules of the user log to this group, in place of what the rule of its own table logs.
+    pub(crate) group: Option<u16>,
+    /// Only frames that came by this device, or leave by it.
+    device: Option<String>,
+    /// Bytes of each frame.
+    snaplen: usize,
+    to: SyncSender<Captured>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The side of the client.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    pub(crate) frames: Receiver<Captured>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Frames {
+    /// Frames so far for which there was no room.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// The number of the probe whose table this is.
+pub(crate) fn number_of(table: &str) -> Option<u32> {
+    table.strip_prefix(TABLE)?.parse().ok()
+}
+
+impl Probe {
+    /// Both its sides.
+    pub(crate) fn new(number: u32, call: &CaptureCall) -> (Probe, Frames) {
+        let (to, frames) = sync_channel(WAITING);
+        let lost = Arc::new(AtomicU64::new(0));
+        let probe = Probe {
+            number,
+            group: call.group,
+            device: call.device.clone(),
+            snaplen: call.snaplen as usize,
+            to,
+            lost: lost.clone(),
+        };
+        (probe, Frames { frames, lost })
+    }
+
+    /// Takes what a rule logs.
+    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet, printer: &mut dyn Printer) {
+        let links = [record.input, record.output];
+        if let Some(device) = &self.device
+            && !links.iter().flatten().any(|link| *link.name == **device)
+        {
+            return;
+        }
+        let outgoing = matches!(record.context.hook, Hook::Output | Hook::Postrouting | Hook::Egress);
+        let link = if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
+        let mut bytes = Vec::new();
+        let (interface, link_type) = match self.group {
+            Some(group) => {
+                printer.nflog(record, packet, &mut bytes);
+                (format!("nflog:{group}"), LINKTYPE_NFLOG)
+            }
+            None => {
+                let link_type = frame(record.context.nfproto, packet, &mut bytes);
+                (link.map_or_else(String::new, |link| link.name.to_string()), link_type)
+            }
+        };
+        let len = bytes.len() as u32;
+        bytes.truncate(self.snaplen);
+        let frame = Captured { interface, link_type, outgoing, time: packet.meta.time, len, bytes };
+        if self.to.try_send(frame).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The frame as a capture has it, and its link type. At hooks of IP it begins with the IP header: there is none of the link
+/// before a packet that this host sends.
+fn frame(nfproto: u8, packet: &Packet, out: &mut Vec<u8>) -> u16 {
+    use penstock_program::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+    const ADDRESSES: usize = 12;
+    if matches!(nfproto, NFPROTO_IPV4 | NFPROTO_IPV6) {
+        out.extend_from_slice(packet.network());
+        return LINKTYPE_RAW;
+    }
+    match packet.link().get(..ADDRESSES) {
+        Some(addresses) if packet.link().len() >= ethernet::LEN => out.extend_from_slice(addresses),
+        // Of a device without link header, or not made yet.
+        _ => out.extend_from_slice(&[0; ADDRESSES]),
+    }
+    if let Some(tag) = packet.meta.vlan {
+        out.extend_from_slice(&tag.protocol.to_be_bytes());
+        out.extend_from_slice(&tag.tci.to_be_bytes());
+    }
+    match packet.link().get(ADDRESSES..) {
+        Some(rest) if packet.link().len() >= ethernet::LEN => out.extend_from_slice(rest),
+        _ => out.extend_from_slice(&packet.meta.protocol.to_be_bytes()),
+    }
+    out.extend_from_slice(packet.network());
+    LINKTYPE_ETHERNET
+}
+
+/// The table of a probe of a hook. `ports` are the devices of chains that need one. The error is as nft prints it.
+pub(crate) fn table(
+    call: &CaptureCall,
+    number: u32,
+    ports: &[String],
+    names: &dyn Names,
+) -> Result<Arc<Table>, String> {
+    let CaptureCall { family, hook, priority, device, expression, .. } = call;
+    let at_device = matches!(&**hook, "ingress" | "egress");
+    let devices = match device {
+        _ if !at_device => String::new(),
+        Some(device) => format!(" device \"{device}\""),
+        None => {
+            let quoted: Vec<String> = ports.iter().map(|p| format!("\"{p}\"")).collect();
+            format!(" devices = {{ {} }}", quoted.join(", "))
+        }
+    };
+    let mut ruleset = Ruleset::default();
+    let mut run = |text: String| {
+        let options = Options { runnable_only: true, ..Options::default() };
+        let outcome =
+            Session::new(options, &NoFiles, names).run(Origin::CommandLine, text, &mut ruleset, crate::now());
+        if outcome.ok { Ok(()) } else { Err(outcome.stderr) }
+    };
+    run(format!(
+        "add table {family} c; add chain {family} c c {{ type filter hook {hook}{devices} priority {priority}; }}"
+    ))?;
+    let before = format!("add rule {family} c c ");
+    // Behind the expression is what makes it a capture; what the user sees of an error is the expression alone.
+    run(format!("{before}{expression} log group 0")).map_err(|said| {
+        let cut = |line: &str| match line.strip_prefix(&before) {
+            Some(rest) => rest.strip_suffix(" log group 0").unwrap_or(rest).to_owned(),
+            None if !line.is_empty() && line.bytes().all(|b| matches!(b, b' ' | b'\t' | b'^' | b'~')) => {
+                line.get(before.len()..).unwrap_or_default().to_owned()
+            }
+            None => line.to_owned(),
+        };
+        said.lines().map(|line| cut(line) + "\n").collect::<String>()
+    })?;
+    let generation = ruleset.generation();
+    let only_matches = |generation: &Generation| {
+        let [table] = &generation.tables[..] else { return None };
+        let [chain] = &table.chains[..] else { return None };
+        let [rule] = &chain.rules[..] else { return None };
+        let (log, matches) = rule.exprs.split_last()?;
+        (matches!(log, Expr::Log(_)) && matches.iter().all(is_match)).then(|| table.clone())
+    };
+    let Some(table) = only_matches(&generation) else {
+        return Err("Error: an expression of a capture only matches: it has no statements and no verdict\n".into());
+    };
+    let mut table = Table::clone(&table);
+    table.name = format!("{TABLE}{number}").into();
+    table.handle = u64::MAX - u64::from(number);
+    Ok(Arc::new(table))
+}
+
+/// Whether an expression changes nothing and ends nothing.
+fn is_match(expr: &Expr) -> bool {
+    match expr {
+        Expr::Immediate(immediate) => matches!(immediate.data, ImmediateData::Value(_)),
+        // Of verdict maps, too, what is found would count.
+        Expr::Lookup(lookup) => lookup.dreg != Some(Register::VERDICT),
+        Expr::Payload(_)
+        | Expr::Meta(_)
+        | Expr::Cmp(_)
+        | Expr::Range(_)
+        | Expr::Bitwise(_)
+        | Expr::Byteorder(_)
+        | Expr::Limit(_)
+        | Expr::Exthdr(_)
+        | Expr::Numgen(_)
+        | Expr::Hash(_)
+        | Expr::Fib(_)
+        | Expr::Rt(_)
+        | Expr::Ct(_)
+        | Expr::Socket(_)
+        | Expr::Osf(_)
+        | Expr::Xfrm(_)
+        | Expr::Tunnel(_)
+        | Expr::Inner(_) => true,
+        Expr::PayloadSet(_)
+        | Expr::MetaSet(_)
+        | Expr::Dynset(_)
+        | Expr::Counter(_)
+        | Expr::Quota(_)
+        | Expr::Last(_)
+        | Expr::Connlimit(_)
+        | Expr::Objref(_)
+        | Expr::Log(_)
+        | Expr::ExthdrSet(_)
+        | Expr::ExthdrReset(_)
+        | Expr::CtSet(_)
+        | Expr::Notrack
+        | Expr::Nat(_)
+        | Expr::Masq(_)
+        | Expr::Redir(_)
+        | Expr::Reject(_)
+        | Expr::Dup(_)
+        | Expr::Fwd(_)
+        | Expr::Queue(_)
+        | Expr::Tproxy(_)
+        | Expr::Synproxy(_)
+        | Expr::FlowOffload(_)
+        | Expr::Xt(_) => false,
+    }
+}
+
+/// A generation with the tables of probes beside those of the user.
+pub(crate) fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
+    let mut all = generation.clone();
+    all.tables.extend(tables.iter().cloned());
+    all
+}

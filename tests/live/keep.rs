@@ -1,0 +1,67 @@
+//! What outlives the process.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::net::Net;
+
+#[test]
+fn what_is_kept_outlives_the_process() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iperf3") {
+        return;
+    }
+    let state = net.directory.join("state");
+    let up = format!("r0 r1 --state {}", state.display());
+    net.up(&up);
+    net.nft(
+        "table inet t {
+           set seen { type ipv4_addr; flags dynamic,timeout; timeout 1h; }
+           counter echoes { }
+           chain f {
+             type filter hook forward priority filter; policy drop;
+             ct state established counter accept
+             iif r0 tcp dport 5201 ct state new accept
+             iif r0 icmp type echo-request counter name echoes add @seen { ip saddr } accept
+           }
+           chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+         }",
+    );
+    net.ok(&net.a, "ping -c 3 -i 0.1 -W 2 198.18.1.2");
+    net.spawn_in('b', "iperf3 -s");
+    std::thread::sleep(Duration::from_millis(300));
+    // An established connection must live on: no rule lets another one of its packets begin one.
+    let mut client =
+        net.command(&net.a, "iperf3 -J -c 198.18.1.2 -t 6").stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let rules = |net: &Net| {
+        let all = net.ok(&net.r, "$PENSTOCK nft -a list ruleset");
+        all.lines().filter(|l| !l.contains("expires") && !l.contains("ct state established")).fold(
+            String::new(),
+            |text, line| text + line + "\n",
+        )
+    };
+    let before = rules(&net);
+    assert!(before.contains("packets 1 bytes 84"), "{before}");
+    let link = net.ok(&net.r, "cat /sys/class/net/r0/ifindex");
+    // What comes meanwhile must not be forwarded without translation: B would reset it.
+    net.ok(&net.r, "sysctl -qw net.ipv4.ip_forward=0");
+    net.down();
+    net.up(&up);
+    assert_eq!(net.ok(&net.r, "cat /sys/class/net/r0/ifindex"), link);
+    assert_eq!(rules(&net), before);
+    let seen = net.ok(&net.r, "$PENSTOCK nft list set inet t seen");
+    assert!(seen.contains("198.18.0.2") && seen.contains("expires 59m"), "{seen}");
+    let mut said = String::new();
+    std::io::Read::read_to_string(client.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert!(client.wait().unwrap().success(), "{said}");
+    // A kill loses nothing that was there a minute before; a file that is broken is not believed.
+    net.down();
+    let whole = std::fs::read(&state).unwrap();
+    std::fs::write(&state, &whole[..whole.len() - 3]).unwrap();
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up {up}"));
+    assert!(!ok && said.contains(&format!("state: byte {}: cut short", whole.len() - 3)), "{said}");
+    assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
+    net.up(&format!("{up} --state-broken empty"));
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), "");
+}
