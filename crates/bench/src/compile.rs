@@ -50,8 +50,7 @@ impl Commits {
             linked = Some(self.linked.next(generation).map_err(Refusal::Link)?);
             Ok(())
         };
-        let outcome =
-            session.run_gated(Origin::CommandLine, text.to_owned(), &mut ruleset, 0, &mut gate);
+        let outcome = session.run_gated(Origin::CommandLine, text.to_owned(), &mut ruleset, 0, &mut gate);
         assert!(outcome.ok, "{}", outcome.stderr);
         let linked = Arc::new(linked.expect("another generation"));
         self.path.set_rules(linked.clone());

@@ -22,8 +22,11 @@ const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 const HOOKS: [&str; 7] = ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
 
 const OPTIONS: &[Opt] = &[
-    long("hook", "the hook; ingress and egress are of the family netdev, others of inet, unless --family says so")
-        .takes("HOOK", Values::OneOf(&HOOKS)),
+    long(
+        "hook",
+        "the hook; ingress and egress are of the family netdev, others of inet, unless --family says so",
+    )
+    .takes("HOOK", Values::OneOf(&HOOKS)),
     long("family", "the family whose hook it is").takes("FAMILY", Values::OneOf(&FAMILIES)),
     long(
         "priority",
@@ -32,14 +35,29 @@ const OPTIONS: &[Opt] = &[
     )
     .takes("PRIORITY", Values::Any),
     long("log-group", "in place of a hook: what rules log with `log group N`").takes("N", Values::Any),
-    Opt { short: Some('i'), long: Some("interface"), argument: None, help: "only what comes by this device, or leaves by it" }
-        .takes("DEV", Values::Any),
-    Opt { short: Some('w'), long: Some("write"), argument: None, help: "the file to write; by default standard output" }
-        .takes("FILE", Values::Files),
+    Opt {
+        short: Some('i'),
+        long: Some("interface"),
+        argument: None,
+        help: "only what comes by this device, or leaves by it",
+    }
+    .takes("DEV", Values::Any),
+    Opt {
+        short: Some('w'),
+        long: Some("write"),
+        argument: None,
+        help: "the file to write; by default standard output",
+    }
+    .takes("FILE", Values::Files),
     Opt { short: Some('c'), long: Some("count"), argument: None, help: "end after so many frames" }
         .takes("COUNT", Values::Any),
-    Opt { short: Some('s'), long: Some("snaplen"), argument: None, help: "keep so many bytes of each frame; all by default" }
-        .takes("BYTES", Values::Any),
+    Opt {
+        short: Some('s'),
+        long: Some("snaplen"),
+        argument: None,
+        help: "keep so many bytes of each frame; all by default",
+    }
+    .takes("BYTES", Values::Any),
     flag('h', "help", "this text"),
 ];
 
@@ -157,7 +175,8 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
         Some(path) => Box::new(std::fs::File::create(path).map_err(|e| named(path, e))?),
         None => Box::new(io::stdout()),
     };
-    let mut file = CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 };
+    let mut file =
+        CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 };
     let status = client.capture(&options.call, &mut |seen| {
         match seen {
             Seen::Lost(lost) => file.lost = lost,
@@ -280,7 +299,10 @@ mod tests {
             ("--hook nowhere", "there is no hook `nowhere`"),
             ("--hook input --log-group 1", "either --hook or --log-group, not both"),
             ("--log-group 70000", "--log-group takes a number, not `70000`"),
-            ("--log-group 7 tcp", "rules say what they log: --log-group has no family, priority or expression"),
+            (
+                "--log-group 7 tcp",
+                "rules say what they log: --log-group has no family, priority or expression",
+            ),
         ] {
             assert_eq!(options(line), Err(message.to_owned()), "{line}");
         }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::Took;
+use penstock_daemon::control::protocol::Message;
 use penstock_daemon::{Traffic, View};
 use serde_json::json;
 

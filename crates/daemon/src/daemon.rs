@@ -25,8 +25,8 @@ use crate::ports::{Driver, Port, WireConfig};
 use crate::sink::{LiveSink, Out};
 use crate::state::State as Kept;
 use crate::takeover::{Taken, give_back, prepare, record, swap};
-use crate::{log, rights, seccomp};
 use crate::worker::{In, Named, Request, Status, Worker};
+use crate::{log, rights, seccomp};
 
 /// A device that is to be a port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use penstock_io::device::Tap;
 use penstock_netlink::Socket;
 
-use crate::{log, rights};
 use crate::takeover::{Taken, give_back, record};
+use crate::{log, rights};
 
 /// Said when all is given back already.
 const DONE: u8 = b'd';

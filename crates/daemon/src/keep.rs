@@ -130,7 +130,9 @@ mod tests {
 
     #[test]
     fn what_moved_between_two_parts_is_there_once() {
-        let flow = |id: u32, port: u32| format!("flow id={id} proto=17 orig=a,b,{port},53,0 reply=b,a,53,{port},0\n");
+        let flow = |id: u32, port: u32| {
+            format!("flow id={id} proto=17 orig=a,b,{port},53,0 reply=b,a,53,{port},0\n")
+        };
         let parts = [
             format!("penstock-conntrack 1\n{}{}", flow(1, 7), flow(2, 8)),
             format!("{}{}expect master=9 x\nexpect master=2 y\n", flow(5, 7), flow(6, 9)),

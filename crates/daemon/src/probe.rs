@@ -184,7 +184,9 @@ pub(crate) fn table(
         (matches!(log, Expr::Log(_)) && matches.iter().all(is_match)).then(|| table.clone())
     };
     let Some(table) = only_matches(&generation) else {
-        return Err("Error: an expression of a capture only matches: it has no statements and no verdict\n".into());
+        return Err(
+            "Error: an expression of a capture only matches: it has no statements and no verdict\n".into()
+        );
     };
     let mut table = Table::clone(&table);
     table.name = format!("{TABLE}{number}").into();

@@ -162,8 +162,12 @@ fn program() -> Vec<sock_filter> {
     let allow = answer(libc::SECCOMP_RET_ALLOW);
     let refuse = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
     // Calls by another convention have other numbers.
-    let mut program =
-        vec![load(ARCHITECTURE), jump_if_equal(ARCH, 1, 0), answer(libc::SECCOMP_RET_KILL_PROCESS), load(NUMBER)];
+    let mut program = vec![
+        load(ARCHITECTURE),
+        jump_if_equal(ARCH, 1, 0),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        load(NUMBER),
+    ];
     for number in ALLOWED.iter().chain(ALLOWED_HERE) {
         program.extend([jump_if_equal(*number as u32, 0, 1), allow]);
     }

@@ -44,8 +44,7 @@ pub fn load(
         let linked = Linked::new(generation).map_err(Refusal::Link)?;
         can_offload(&linked.flowtables).map_err(Refusal::Offload)
     };
-    let outcome =
-        Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
+    let outcome = Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
     if !outcome.ok {
         return Err(outcome.stderr);
     }

@@ -172,8 +172,8 @@ impl Server {
         self.worker.send(Request::Probe(probe));
         if call.group.is_none() {
             let ports: Vec<String> = self.config.ports.iter().map(|p| p.name.clone()).collect();
-            let started = probe::table(call, number, &ports, &*names)
-                .and_then(|table| self.rules.begin_probe(table));
+            let started =
+                probe::table(call, number, &ports, &*names).and_then(|table| self.rules.begin_probe(table));
             if let Err(message) = started {
                 client.say(&Message::Err(message))?;
                 return Ok(1);
@@ -232,10 +232,14 @@ mod tests {
 
     #[test]
     fn an_expression_is_one() {
-        for expression in ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"] {
+        for expression in
+            ["", "tcp dport { 22, 80 }", "ip saddr . tcp dport { 198.18.0.1 . 1-2 } ct state new"]
+        {
             assert!(call(expression).is_sound(), "{expression}");
         }
-        for expression in ["tcp dport 22; flush ruleset", "tcp dport 1 }", "tcp dport 1\naccept", "} {", "a # b"] {
+        for expression in
+            ["tcp dport 22; flush ruleset", "tcp dport 1 }", "tcp dport 1\naccept", "} {", "a # b"]
+        {
             assert!(!call(expression).is_sound(), "{expression}");
         }
         assert!(!CaptureCall { device: Some("a\" }".into()), ..call("") }.is_sound());

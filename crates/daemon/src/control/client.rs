@@ -7,8 +7,8 @@ use std::time::Duration;
 use penstock_lang::source::Files;
 
 use super::peer::Peer;
-use super::{CaptureCall, Captured};
 use super::protocol::{LONGEST, Message, address, read, write};
+use super::{CaptureCall, Captured};
 
 /// What a capture tells.
 #[derive(Clone, Debug, PartialEq, Eq)]

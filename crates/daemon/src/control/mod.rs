@@ -26,8 +26,8 @@ use std::time::Duration;
 use penstock_lang::session::Options;
 
 pub use capture::{CaptureCall, Captured};
-pub use rules::Took;
 pub(crate) use rules::Rules;
+pub use rules::Took;
 pub(crate) use server::{Server, listen};
 pub(crate) use watchers::Broadcast;
 

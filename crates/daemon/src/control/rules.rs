@@ -193,8 +193,8 @@ impl Rules {
         let outcome =
             session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut |generation| {
                 let evaluated = Instant::now();
-                let others = (!alone && !check)
-                    .then(|| self.commits.lock().unwrap_or_else(PoisonError::into_inner));
+                let others =
+                    (!alone && !check).then(|| self.commits.lock().unwrap_or_else(PoisonError::into_inner));
                 let inner = self.lock();
                 if !check && inner.unconfirmed.is_some() {
                     let sentence =

@@ -103,7 +103,11 @@ impl Server {
         stream.set_write_timeout(Some(PATIENCE))?;
         let peer = Peer::of(&stream)?;
         if peer.is_trusted() {
-            return self.serve_one(peer, Client { stream: RefCell::new(stream), limit: LONGEST }, Rights::All);
+            return self.serve_one(
+                peer,
+                Client { stream: RefCell::new(stream), limit: LONGEST },
+                Rights::All,
+            );
         }
         let client = Client { stream: RefCell::new(stream), limit: SHORT };
         if !self.config.readers {
@@ -283,7 +287,9 @@ impl Server {
         client.say(&Message::Exit(0))?;
         loop {
             while !client.has_said(PATIENCE)? {}
-            let Message::Line(text) = client.hear(PATIENCE)? else { return Err(io::ErrorKind::InvalidData.into()) };
+            let Message::Line(text) = client.hear(PATIENCE)? else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
             let (outcome, waits) = self.rules.run(session, Origin::CommandLine, text, process, confirm);
             client.outcome(&outcome)?;
             let status = match (waits, confirm) {
@@ -371,7 +377,8 @@ impl Client {
 
     /// Whether a message begins within that time. An error if the client has gone.
     fn has_said(&self, time: Duration) -> io::Result<bool> {
-        let mut poll = libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll =
+            libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
         let ready = unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as libc::c_int) };
         if ready > 0 {

@@ -76,7 +76,14 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// The same for the first bytes of a frame that had `len` of them, with the way that it went.
-    pub fn write_cut(&mut self, interface: u32, time: u64, bytes: &[u8], len: u32, outgoing: bool) -> Result<()> {
+    pub fn write_cut(
+        &mut self,
+        interface: u32,
+        time: u64,
+        bytes: &[u8],
+        len: u32,
+        outgoing: bool,
+    ) -> Result<()> {
         self.frame(interface, time, bytes, len)?;
         let way = if outgoing { OUTBOUND } else { INBOUND };
         self.option(OPTION_FLAGS, &way.to_le_bytes());

@@ -16,11 +16,9 @@ fn outcome(text: &str, mode: Option<Mode>) -> (String, String, Vec<u8>) {
     let origin = Origin::File { name: "text".into(), from: None };
     let outcome = match mode {
         None => session.run(origin, text.into(), &mut ruleset, 1),
-        Some(mode) => {
-            session
-                .run_as(mode, &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1, &mut |_| Ok(()))
-                .unwrap_or_default()
-        }
+        Some(mode) => session
+            .run_as(mode, &NoFiles, origin, Arc::new(text.into()), &mut ruleset, 1, &mut |_| Ok(()))
+            .unwrap_or_default(),
     };
     (outcome.stdout, outcome.stderr, ruleset.save(1))
 }
