@@ -14,6 +14,10 @@ pub fn differences(scenario: &Scenario, kernel: &Outcome, ours: &Outcome, listin
         Some(ports) => (&named(kernel, ports), &named(ours, ports)),
         None => (kernel, ours),
     };
+    let (kernel, ours) = match scenario.has_flowtable() {
+        true => (&by_flow(kernel), &by_flow(ours)),
+        false => (kernel, ours),
+    };
     let mut out = String::new();
     let mut devices: Vec<_> = kernel.sent.keys().chain(ours.sent.keys()).collect();
     devices.sort();
@@ -79,6 +83,37 @@ fn without_time(line: &str) -> String {
     // How many hold on to it is the kernel's own affair.
     words.retain(|w| !w.starts_with("use="));
     words.join(" ")
+}
+
+/// An outcome of a flowtable: frames ordered by flow, those of each in their order, and connections without their state, which
+/// is not tracked while packets pass by the rules.
+fn by_flow(outcome: &Outcome) -> Outcome {
+    let mut outcome = outcome.clone();
+    for frames in outcome.sent.values_mut() {
+        frames.sort_by_key(|frame| flow_of(frame));
+    }
+    for line in outcome.connections.iter_mut().flatten() {
+        let is_state =
+            |word: &str| word.starts_with('[') || word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        *line = line.split_whitespace().filter(|w| !is_state(w)).collect::<Vec<_>>().join(" ");
+    }
+    outcome
+}
+
+/// Addresses and ports of a frame; of a fragment, or of anything else than TCP and UDP, the addresses.
+fn flow_of(frame: &[u8]) -> Vec<u8> {
+    let bytes = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default().to_vec();
+    let (addresses, next, ports) = match frame.get(12..14) {
+        Some([8, 0]) => {
+            let whole = bytes(20..22).iter().zip([0x3f, 0xff]).all(|(b, mask)| b & mask == 0);
+            let header = frame.get(14).map_or(0, |b| usize::from(b & 15) * 4);
+            (26..34, frame.get(23), if whole { 14 + header..14 + header + 4 } else { 0..0 })
+        }
+        Some([0x86, 0xdd]) => (22..54, frame.get(20), 54..58),
+        _ => return vec![],
+    };
+    let ports = if matches!(next, Some(6 | 17)) { ports } else { 0..0 };
+    [bytes(addresses), bytes(ports)].concat()
 }
 
 /// An outcome with names for the ports that NAT drew.

@@ -19,6 +19,7 @@ mod penstock;
 mod random;
 mod random_bridge;
 mod random_ct;
+mod random_flow;
 mod random_nat;
 mod router;
 mod scenario;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         .chain((seed..seed + random).map(random_nat::scenario))
         .chain((seed..seed + random.div_ceil(10)).map(random_bridge::scenario))
         .chain((seed..seed + random).map(random_ct::scenario))
+        .chain((seed..seed + random).map(random_flow::scenario))
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();

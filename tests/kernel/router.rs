@@ -299,7 +299,7 @@ impl Router {
         self.spent = scenario.has_fragments() || !bridges(&self.net).is_empty();
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
-        self.load(&scenario.all_rules())?;
+        self.load(&scenario.kernel_rules())?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
         if !scenario.tc.is_empty() {

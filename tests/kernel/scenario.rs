@@ -102,6 +102,18 @@ impl Scenario {
         format!("{}\n{SIEVE}", self.rules)
     }
 
+    /// Whether rules put flows into a flowtable. The kernels that this runs on need not have any: it gets the rules without.
+    pub fn has_flowtable(&self) -> bool {
+        self.rules.contains("flow add")
+    }
+
+    /// The rules that the kernel loads.
+    pub fn kernel_rules(&self) -> String {
+        let of_flows = |line: &&str| line.contains("flowtable ") || line.contains("flow add");
+        let rules: String = self.rules.lines().filter(|l| !of_flows(l)).map(|l| format!("{l}\n")).collect();
+        format!("{rules}\n{SIEVE}")
+    }
+
     /// Lets time pass before the next frame, on both sides: for what depends on timeouts.
     pub fn wait(mut self, time: Duration) -> Scenario {
         self.frames.push((PAUSE.into(), (time.as_millis() as u64).to_be_bytes().to_vec()));
