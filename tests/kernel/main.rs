@@ -54,8 +54,8 @@ fn main() -> ExitCode {
     let seed = penstock_seed::seed();
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
-        "kernel: {random} random scenarios of filtering, as many of NAT and of tracking, a tenth of that of bridges, \
-         PENSTOCK_SEED={seed}"
+        "kernel: {random} random scenarios of filtering, as many of NAT, of tracking and of flowtables, a tenth of that of \
+         bridges, PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()

@@ -7,6 +7,8 @@
 //! options, packets whose TTL ends or that do not fit the next wire, ICMP errors about what was sent; and connections that
 //! are closed, reset and opened again.
 
+use std::time::Duration;
+
 use fastrand::Rng;
 
 use crate::frame::{Frame, ethernet};
@@ -27,6 +29,10 @@ pub fn scenario(seed: u64) -> Scenario {
         }
         if talks[which].is_empty() {
             talks.swap_remove(which);
+        }
+        // Flows are found by what comes in later bursts.
+        if g.one_in(3) {
+            s = s.wait(Duration::from_millis(1));
         }
     }
     // Connections that are opened again count from then on, which is another moment where TCP was not tracked meanwhile.

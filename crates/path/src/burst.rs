@@ -59,6 +59,12 @@ impl Left {
         Left(self.0 & !others.0)
     }
 
+    /// With others.
+    #[inline(always)]
+    pub(crate) const fn and_also(self, others: Left) -> Left {
+        Left(self.0 | others.0)
+    }
+
     /// With another one, which is less than [`BURST`].
     #[inline(always)]
     pub(crate) const fn with(self, at: usize) -> Left {

@@ -403,6 +403,29 @@ fn a_super_packet_leaves_as_one_if_its_segments_fit() {
     }
 }
 
+/// A SYN ends a flow that is closing: what answers it is not looked up before it, wherever both come in.
+#[test]
+fn what_opens_a_connection_again_is_seen_in_order_both_ways() {
+    for end in ["fin", "rst"] {
+        let before = tcp_story(0, 1000, 2, "");
+        // The rest is one burst.
+        let rest = [&tcp_story(0, 1000, 2, end)[before.len()..], &tcp_story(0, 1000, 3, "fin")].concat();
+        for first in ["lan", "wan"] {
+            let other = udp_flow(0, 2000, 4);
+            let mut steps = [before.clone(), other.clone()].concat();
+            let burst = other.into_iter().filter(|step| step.device == first).take(1).chain(rest.clone());
+            steps.extend(burst.zip(0..).map(|(step, n)| Step { micros: 1_000 + n, ..step }));
+            let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+            for at in [At::Ingress, At::EarlyIngress] {
+                let mut path = with_rules(&rules(at, ""));
+                let fast = run(&mut path, &steps);
+                assert_eq!(by_flow(&fast), by_flow(&plain), "{at:?} {end} {first}");
+                assert_eq!(path.flow_counts().torn_down, 1, "{at:?} {end} {first}");
+            }
+        }
+    }
+}
+
 mod random {
     use penstock_path::Engine;
 

@@ -168,6 +168,8 @@ impl<S: Sink> Worker<'_, S> {
             now: self.state.conntrack.now(),
         };
         let state = &mut *self.state;
+        // The flow of a connection that ended in this burst must not be in the way of the next one's.
+        state.flows.drop_ended(&mut state.conntrack);
         let table = state.flows.table_mut(flowtable).ok_or(NotOffloaded::Device)?;
         let flow = table.flows.add(&new).map_err(|why| match why {
             AddError::Full => NotOffloaded::Full,

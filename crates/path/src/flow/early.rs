@@ -3,7 +3,8 @@
 //!
 //! Packets of one flow within a burst are a chain: found once, rewritten alike, sent one after the other. They are not
 //! merged, so nothing has to be cut again. What falls back is received in its place among what is left of the burst; a packet
-//! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it.
+//! that may be overtaken (a fragment, an ICMP message) keeps what follows between the same hosts behind it. A SYN of a flow may
+//! end it: what comes before in both directions is sent before, and what follows is looked up after.
 
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, Half, rewrite};
@@ -44,6 +45,8 @@ pub(crate) struct Scratch {
     recent: [u8; BURST],
     apart: [([u64; 2], [u64; 2]); APART],
     kept_apart: usize,
+    /// Frames that are SYNs.
+    syns: Left,
     /// The frame that leaves.
     out: Vec<u8>,
     /// What is beside it.
@@ -63,6 +66,7 @@ impl Default for Scratch {
             recent: [0; BURST],
             apart: Default::default(),
             kept_apart: 0,
+            syns: Left::NONE,
             out: vec![0; ethernet::LEN + 2048],
             meta: Meta::default(),
         }
@@ -92,7 +96,7 @@ impl Scratch {
 
     fn begin(&mut self) {
         self.chains = 0;
-        self.kept_apart = 0;
+        self.syns = Left::NONE;
         self.recent = [0; BURST];
     }
 
@@ -115,6 +119,13 @@ impl Scratch {
         self.kept_apart = (self.kept_apart + 1).min(APART + 1);
     }
 
+    /// What follows a frame that falls back takes the normal way, too.
+    #[cold]
+    pub(super) fn keep_behind(&mut self, at: usize) {
+        let key = self.seen[at].key;
+        self.keep_apart(key.src, key.dst);
+    }
+
     /// All that follows takes the normal way.
     #[cold]
     fn keep_all_apart(&mut self) {
@@ -126,6 +137,9 @@ impl Scratch {
     fn chain(&mut self, at: usize, seen: Seen, hash: impl FnOnce(&Seen) -> u64, chained: bool) -> bool {
         self.seen[at] = seen;
         self.next[at] = END;
+        if seen.flags & seen::tcp_flag::SYN != 0 {
+            self.syns = self.syns.with(at);
+        }
         if chained && let Some(latest) = self.chains.checked_sub(1) {
             let first = usize::from(self.first[latest]);
             if self.seen[first].key == seen.key {
@@ -193,6 +207,7 @@ impl<S: Sink> Worker<'_, S> {
             self.pass_time(frame.time);
         }
         self.state.flows.drop_ended(&mut self.state.conntrack);
+        scratch.kept_apart = 0;
         let hooks = self.hooks;
         let mut left = left;
         if self.state.ipsec.is_some() {
@@ -201,7 +216,12 @@ impl<S: Sink> Worker<'_, S> {
         let mut todo = left;
         while let Some(frame) = todo.first().and_then(|at| frames.get(at)) {
             let device = frame.device;
-            let same = todo.and(|at| frames.get(at).is_some_and(|f| f.device == device));
+            let mut same = todo.and(|at| frames.get(at).is_some_and(|f| f.device == device));
+            if let Some(other) = todo.without(same).first()
+                && todo.into_iter().any(|at| frames.get(at).is_some_and(|f| self.may_be_syn(f)))
+            {
+                same = same.and(|at| at < other);
+            }
             todo = todo.without(same);
             let mut rest = same;
             for index in hooks.early(device) {
@@ -225,6 +245,69 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
     ) -> Left {
         self.find_chains(index, frames, these, scratch);
+        if scratch.syns != Left::NONE && scratch.chains > 1 {
+            let syns = self.syns_of_flows(index, scratch);
+            if syns != Left::NONE {
+                return self.early_parts(index, frames, these, syns, scratch, packet);
+            }
+        }
+        self.send_chains(index, frames, scratch, packet)
+    }
+
+    /// The same around SYNs of flows: what comes before, the SYN, what follows, one after the other.
+    #[cold]
+    fn early_parts(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        these: Left,
+        syns: Left,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> Left {
+        let (mut rest, mut gone) = (these, Left::NONE);
+        while let Some(first) = rest.first() {
+            let part = match syns.and(|at| at >= first).first() {
+                Some(syn) if syn == first => Left::NONE.with(first),
+                Some(syn) => rest.and(|at| at < syn),
+                None => rest,
+            };
+            self.find_chains(index, frames, part, scratch);
+            gone = gone.and_also(self.send_chains(index, frames, scratch, packet));
+            rest = rest.without(part);
+        }
+        gone
+    }
+
+    /// Those SYNs of a burst that belong to flows.
+    #[cold]
+    fn syns_of_flows(&self, index: FlowtableIndex, scratch: &Scratch) -> Left {
+        let Some(table) = self.state.flows.table(index) else { return Left::NONE };
+        scratch.syns.and(|at| {
+            let key = &scratch.seen[at].key;
+            table.flows.find(table.flows.hash(key), key).is_some()
+        })
+    }
+
+    /// Whether a frame may be a SYN for one of its device's flowtables.
+    #[cold]
+    fn may_be_syn(&self, frame: &Frame<'_>) -> bool {
+        let around = |index: &FlowtableIndex| self.state.flows.table(*index).is_some_and(|t| t.around);
+        match seen::is_syn(frame.bytes) {
+            Some(is) => is,
+            None => self.hooks.early(frame.device).iter().any(around),
+        }
+    }
+
+    /// Sends the chains that were found.
+    #[inline(always)]
+    fn send_chains(
+        &mut self,
+        index: FlowtableIndex,
+        frames: &[Frame<'_>],
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+    ) -> Left {
         let Some(table) = self.state.flows.table(index) else { return Left::NONE };
         for &first in scratch.first.iter().take(scratch.chains) {
             let first = usize::from(first);
@@ -434,10 +517,11 @@ impl<S: Sink> Worker<'_, S> {
                 table.counts.chained += packets - 1;
             }
         }
-        if member != END
-            && let Some(table) = self.state.flows.table_mut(index)
-        {
-            table.counts.fell_back += 1;
+        if member != END {
+            scratch.keep_behind(usize::from(member));
+            if let Some(table) = self.state.flows.table_mut(index) {
+                table.counts.fell_back += 1;
+            }
         }
         if let Some((cause, now)) = ended {
             self.state.end_flow(index, at.flow, cause, now);

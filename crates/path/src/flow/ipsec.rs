@@ -162,7 +162,7 @@ impl<S: Sink> Worker<'_, S> {
                 Fate::Goes => {}
                 Fate::FallsBack => {
                     table.counts.fell_back += 1;
-                    return;
+                    return scratch.keep_behind(now);
                 }
                 Fate::Ends(cause) => {
                     table.counts.fell_back += 1;
@@ -388,8 +388,11 @@ impl<S: Sink> Worker<'_, S> {
             let Some(table) = self.state.flows.table_mut(index) else { continue };
             match fate(table, at, &seen, seen.len, &way, frame.time) {
                 Fate::Goes => {}
-                // The normal way finds the same, and deals with it.
-                Fate::FallsBack | Fate::Ends(_) => return false,
+                Fate::FallsBack => return false,
+                Fate::Ends(cause) => {
+                    self.state.end_flow(index, at.flow, cause, frame.time);
+                    return false;
+                }
             }
             if let Some(ipsec) = self.state.ipsec.as_deref_mut() {
                 ipsec.xfrm.take(id, &opened);

@@ -2,7 +2,7 @@
 
 use penstock_flowtable::ArrivalId;
 use penstock_flowtable::key::{IPV4, IPV6, Key, address4, address6};
-use penstock_wire::{ipv4, ipv6, protocol};
+use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 /// Least bytes of transport headers that have to be there.
 const TCP_LEN: usize = 20;
@@ -40,6 +40,25 @@ pub(super) enum Not {
     Between([u64; 2], [u64; 2]),
     /// It is no part of any flow.
     Other,
+}
+
+/// Whether a frame without anything around its packet opens a TCP connection, as far as the fast path would look at it. `None`
+/// if something is around it.
+#[cold]
+pub(super) fn is_syn(frame: &[u8]) -> Option<bool> {
+    let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
+    let (protocol, header) = match u16::from_be_bytes([link[12], link[13]]) {
+        ethernet::IPV4 => (*network.get(9)?, ipv4::LEN),
+        ethernet::IPV6 => (*network.get(6)?, ipv6::LEN),
+        _ => return None,
+    };
+    match protocol {
+        protocol::TCP => {
+            Some(network.get(header + TCP_FLAGS).is_some_and(|flags| flags & tcp_flag::SYN != 0))
+        }
+        protocol::IPIP | protocol::IPV6 => None,
+        _ => Some(false),
+    }
 }
 
 /// Transport header: ports and flags. `None` if the protocol is none for the fast path, or too little is there.
