@@ -36,7 +36,7 @@ mod ranks;
 
 pub use build::{Builder, Interval};
 pub use classifier::{Classifier, Location, MAX_DIMENSIONS, Size};
-pub use ranks::{Key, Ranks};
+pub use ranks::{Key, Ranks, Root};
 
 /// Has the cache line of an element loaded, if there is one.
 #[inline]

@@ -64,6 +64,19 @@ struct Node<K> {
     cells: u32,
 }
 
+/// The outermost cells, for generated code: a key that is not below `min` lies in cell `(key - min) >> shift`, or behind the
+/// last one, and so behind all bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Root<'a, K> {
+    /// The first bound.
+    pub min: K,
+    /// See above.
+    pub shift: u32,
+    /// The number of bounds before the cell, and above it from bit 32 on how many lie in it; with bit 63 set it is cut
+    /// further.
+    pub cells: &'a [u64],
+}
+
 /// Sorted bounds, made to be searched.
 #[derive(Clone, Debug)]
 pub struct Ranks<K> {
@@ -87,6 +100,13 @@ impl<K: Key> Ranks<K> {
     /// The bounds.
     pub fn bounds(&self) -> &[K] {
         &self.bounds
+    }
+
+    /// The outermost cells; none for few bounds.
+    pub fn root(&self) -> Option<Root<'_, K>> {
+        let node = self.nodes.first()?;
+        let cells = self.cells.get(node.first as usize..(node.first + node.cells) as usize)?;
+        Some(Root { min: node.min, shift: node.shift, cells })
     }
 
     /// Bytes of memory.

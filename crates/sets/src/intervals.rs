@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use penstock_classify::{Key, Ranks};
+use penstock_classify::{Key, Ranks, Root};
 
 use crate::select::Structure;
 use crate::set::InsertError;
@@ -97,6 +97,14 @@ pub(crate) enum Sorted<K> {
     Open(BTreeMap<K, (K, u32)>),
 }
 
+/// [`Sorted::Sealed`] where intervals are searched by parts.
+pub(crate) struct Ranked<'a, K> {
+    pub root: Root<'a, K>,
+    pub first: &'a [K],
+    pub last: &'a [K],
+    pub slots: &'a [u32],
+}
+
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
         let first = First::Plain(Vec::new());
@@ -114,6 +122,16 @@ impl<K: Word> Sorted<K> {
                 let (_, &(last, slot)) = tree.range(..=key).next_back()?;
                 (key <= last).then_some(slot)
             }
+        }
+    }
+
+    /// All of it for generated code, if there are so many intervals that they are searched by parts.
+    pub fn ranked(&self) -> Option<Ranked<'_, K>> {
+        match self {
+            Sorted::Sealed { first: First::Ranked(ranks), last, slots, .. } => {
+                Some(Ranked { root: ranks.root()?, first: ranks.bounds(), last, slots })
+            }
+            Sorted::Sealed { .. } | Sorted::Open(_) => None,
         }
     }
 

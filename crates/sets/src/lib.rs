@@ -56,6 +56,7 @@ pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};
 pub use element::{Element, ElementRef};
 pub use list::ElementList;
-pub use search::{ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, WordCells};
+pub use penstock_classify::Root;
+pub use search::{ClassField, ClassTables, FieldClasses, NOWHERE, Search, Searcher, Spans, WordCells};
 pub use select::{Backend, LookupClass, SpaceClass, Structure};
 pub use set::{InsertError, Set};

@@ -1,9 +1,11 @@
 //! Searches for generated code: a structure by its memory, or by a function made for it, without asking which it is.
 
+use penstock_classify::Root;
+
 use crate::bitmap::Bitmap;
 use crate::crossed::{Classes, Crossed, Field};
 use crate::hash::{HashBytes, SPREAD};
-use crate::intervals::{Intervals, Sorted, Width};
+use crate::intervals::{Intervals, Ranked, Sorted, Width};
 use crate::ranges::Ranges;
 use crate::set::Index;
 use crate::{ElementRef, Set};
@@ -23,8 +25,26 @@ pub enum Search<'a> {
     Number(Searcher<u64>),
     /// The same for longer keys.
     Address(Searcher<*const u8>),
+    /// Intervals of four bytes.
+    Spans(Spans<'a>),
     /// Concatenated ranges by the classes of their fields.
     Tables(ClassTables<'a>),
+}
+
+/// Intervals of keys of four bytes, which are numbers in network byte order: in ascending order, apart from each other. A key
+/// is in the last one that does not begin behind it, or in none.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans<'a> {
+    /// Leads to how many begin before the keys of a cell, and how many in it.
+    pub root: Root<'a, u32>,
+    /// The first key of each.
+    pub first: &'a [u32],
+    /// The last key of each; as many.
+    pub last: &'a [u32],
+    /// The place of each; as many.
+    pub places: &'a [u32],
+    /// For keys in cells that are cut further.
+    pub otherwise: Searcher<u64>,
 }
 
 /// Tables over the classes of fields: the class of the first field, and that of the next in its row, lead to the class of
@@ -184,7 +204,13 @@ impl<V> Set<V> {
             Index::HashBytes(i) => address(long_bytes, i),
             Index::Intervals(i) => match i.sorted() {
                 (Width::Two(s), 2) => number(interval_halves, s),
-                (Width::Four(s), 4) => number(interval_words, s),
+                (Width::Four(s), 4) => match s.ranked() {
+                    Some(Ranked { root, first, last, slots: places }) => {
+                        let otherwise = searcher(interval_words, s);
+                        Search::Spans(Spans { root, first, last, places, otherwise })
+                    }
+                    None => number(interval_words, s),
+                },
                 (Width::Eight(s), 8) => number(interval_doubles, s),
                 _ if short => number(short_intervals, i),
                 _ => address(long_intervals, i),

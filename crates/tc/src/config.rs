@@ -1,6 +1,6 @@
 //! What is configured on devices: filters at their two hooks, and their queueing disciplines.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::action::Action;
 use crate::flower::Flower;
@@ -90,7 +90,7 @@ pub(crate) struct Device {
 /// what does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    pub(crate) devices: HashMap<u32, Device>,
+    pub(crate) devices: BTreeMap<u32, Device>,
     /// Policers, for the size of the state.
     pub(crate) policers: usize,
 }

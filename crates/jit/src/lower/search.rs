@@ -1,7 +1,7 @@
 //! Searching a set for a key: in line where its structure is that of words or tables, else by a function made for it.
 
 use penstock_program::image::Op;
-use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Search, Searcher, WordCells};
+use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Root, Search, Searcher, Spans, WordCells};
 
 use super::lookup::Key;
 use crate::asm::{Block, Is, Value, Width};
@@ -22,6 +22,7 @@ pub(super) fn place(
             let word = f.word(registers, key.src);
             return place_of_word(f, cells, word, nowhere);
         }
+        Search::Spans(spans) => return place_in_spans(f, spans, key, registers, nowhere),
         Search::Tables(tables) => return place_in_tables(f, tables, key, op, registers, nowhere),
         Search::Number(searcher) => by_number(f, searcher, key, registers),
         Search::Address(searcher) => by_address(f, searcher, key, op, registers),
@@ -100,6 +101,72 @@ fn place_of_word(f: &mut Frame<'_, '_>, table: &WordCells<'_>, word: Value, nowh
     let is_empty = f.asm.is_number(cell, Is::Equal, NOWHERE);
     f.asm.leave_if(is_empty, nowhere);
     f.asm.and_number(cell, u32::MAX.into())
+}
+
+/// [`place`] among intervals.
+fn place_in_spans(
+    f: &mut Frame<'_, '_>,
+    spans: &Spans<'_>,
+    key: Key,
+    registers: &mut Registers,
+    nowhere: Block,
+) -> Value {
+    f.leaves();
+    let Root { min, shift, cells } = spans.root;
+    let (found, place) = f.asm.block_with(Width::Long);
+    let word = f.word(registers, key.src);
+    let number = f.asm.swap_bytes(word);
+    let below = f.asm.is_number(number, Is::Below, min.into());
+    f.leave_if(below, nowhere);
+    let first = f.asm.word(min);
+    let above = f.asm.sub(number, first);
+    let part = f.asm.shift_right(above, shift as u8);
+    let part = f.asm.widen(part, Width::Long);
+    // Behind the last cell only the last interval can have it.
+    let (look, at) = f.asm.block_with(Width::Long);
+    let last = f.asm.long(spans.first.len() as u64 - 1);
+    let (inside, behind) = (f.asm.block(), f.asm.block());
+    let is_inside = f.asm.is_number(part, Is::Below, cells.len() as u64);
+    f.asm.branch(is_inside, inside, behind);
+    f.asm.at(behind);
+    f.asm.jump_with(look, last);
+    f.asm.at(inside);
+    let cell = element(f, Width::Long, cells.as_ptr().addr(), part);
+    let (cut, whole) = (f.asm.cold_block(), f.asm.block());
+    let is_cut = f.asm.is_number(cell, Is::SignedBelow, 0);
+    f.asm.branch(is_cut, cut, whole);
+    f.asm.at(cut);
+    let answer = by_number(f, &spans.otherwise, key, registers);
+    let is_nowhere = f.asm.is_number(answer, Is::Equal, NOWHERE);
+    f.leave_if(is_nowhere, nowhere);
+    f.asm.jump_with(found, answer);
+    // From the last interval that begins in the cell back to one that does not begin behind the key. There is one: the
+    // first of all begins at `min`.
+    f.asm.at(whole);
+    let before = f.asm.and_number(cell, u32::MAX.into());
+    let count = f.asm.shift_right(cell, 32);
+    let end = f.asm.add(before, count);
+    let one = f.asm.long(1);
+    let latest = f.asm.sub(end, one);
+    f.asm.jump_with(look, latest);
+    f.asm.at(look);
+    let from = element(f, Width::Word, spans.first.as_ptr().addr(), at);
+    let (earlier, here) = (f.asm.block(), f.asm.block());
+    let begins_behind = f.asm.is(number, Is::Below, from);
+    f.asm.branch(begins_behind, earlier, here);
+    f.asm.at(earlier);
+    let one = f.asm.long(1);
+    let next = f.asm.sub(at, one);
+    f.asm.jump_with(look, next);
+    f.asm.at(here);
+    let to = element(f, Width::Word, spans.last.as_ptr().addr(), at);
+    let ends_before = f.asm.is(to, Is::Below, number);
+    f.leave_if(ends_before, nowhere);
+    let slot = element(f, Width::Word, spans.places.as_ptr().addr(), at);
+    let slot = f.asm.widen(slot, Width::Long);
+    f.asm.jump_with(found, slot);
+    f.asm.at(found);
+    place
 }
 
 /// [`place`] by tables over the classes of the key's fields.

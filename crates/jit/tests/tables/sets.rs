@@ -40,12 +40,13 @@ fn counted(mut elements: Vec<Element<LinkedValue>>) -> Vec<Element<LinkedValue>>
     elements
 }
 
-const ADDRESSES: [&str; 6] = [
+const ADDRESSES: [&str; 7] = [
     "many-addresses",
     "expiring-addresses",
     "counted-addresses",
     "caught-addresses",
     "many-nets",
+    "far-nets",
     "expiring-nets",
 ];
 const PAIRS: [&str; 4] = ["pairs", "pair-ranges", "counted-pair-ranges", "expiring-pair-ranges"];
@@ -85,6 +86,11 @@ pub(super) fn large() -> Vec<(&'static str, LinkedSet)> {
         ("counted-addresses", set(keys(4), counted(plain().collect()), None)),
         ("caught-addresses", set(keys(4), caught, None)),
         ("many-nets", set(intervals(4), nets().collect(), None)),
+        // All but one in one part of the whole span.
+        (
+            "far-nets",
+            set(intervals(4), nets().chain([range(&[250, 0, 0, 0], &[250, 0, 0, 9])]).collect(), None),
+        ),
         ("expiring-nets", set(timed(intervals(4)), expiring(nets()), None)),
         ("pairs", set(pairs, of_pairs.collect(), None)),
         ("pair-ranges", set(pair_ranges.clone(), pair_sets.clone(), None)),
