@@ -71,6 +71,8 @@ impl Lacking {
             let (Some(text), Some(carets)) = (lines.next(), lines.next()) else { return false };
             let (Some(from), Some(to)) = (carets.find('^'), carets.rfind('^')) else { return false };
             let blamed = text.get(from..=to).unwrap_or(text);
+            // What a set's elements carry is blamed on them.
+            let blamed = if text.contains(" ct count ") { text } else { blamed };
             if self
                 .0
                 .iter()

@@ -9,6 +9,12 @@ pub fn differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>
         match (a, b) {
             ([], []) => return None,
             ([x, more_a @ ..], [y, more_b @ ..]) if same(x, y) => (a, b) = (more_a, more_b),
+            ([x, more_a @ ..], [low, high, more_b @ ..]) if is_wrong_range_object(x, low, high) => {
+                (a, b) = (more_a, more_b);
+            }
+            (_, [y, more_b @ ..]) if link_objects_behind_vlan(a, y) > 0 => {
+                (a, b) = (&a[link_objects_behind_vlan(a, y)..], more_b);
+            }
             (_, [y, more_b @ ..]) if is_lost_match(y) => b = more_b,
             _ => return Some((rest(a), rest(b))),
         }
@@ -20,6 +26,52 @@ fn same(theirs: &str, ours: &str) -> bool {
         || is_garbled(theirs, ours)
         || theirs == without_lost_matches(ours)
         || is_lost_code(theirs, ours)
+        || is_link_behind_vlan(theirs, ours)
+        || is_wrong_range(theirs, ours)
+}
+
+/// nft 1.0.6 lists a lower bound of one selector and an upper bound of the next one as a range of the latter
+/// (`tcp sport >= 3 tcp dport <= 5` as `tcp dport 3-5`), which is another rule.
+fn is_wrong_range(theirs: &str, ours: &str) -> bool {
+    let (theirs, ours): (Vec<&str>, Vec<&str>) = (theirs.split(' ').collect(), ours.split(' ').collect());
+    let start = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
+    let end = theirs.iter().rev().zip(ours.iter().rev()).take_while(|(a, b)| a == b).count();
+    let rest = ours.get(start..ours.len().saturating_sub(end)).unwrap_or_default();
+    let bound = |op: &str| ours.iter().position(|word| *word == op);
+    match (bound(">="), bound("<=")) {
+        (Some(low), Some(high)) => low < high && rest.contains(&">=") && theirs.len() < ours.len(),
+        _ => false,
+    }
+}
+
+/// The same in JSON, where each match is a line.
+fn is_wrong_range_object(theirs: &str, low: &str, high: &str) -> bool {
+    theirs.contains("\"right\": {\"range\": ")
+        && low.starts_with("{\"match\": {\"op\": \">=\"")
+        && high.starts_with("{\"match\": {\"op\": \"<=\"")
+}
+
+/// nft 1.0.6 takes other fields of the link header for fields of VLAN where a VLAN header was asked for before, and then
+/// lists other matches than there are; or it lists raw bits, and their place relative to a second header.
+fn is_link_behind_vlan(theirs: &str, ours: &str) -> bool {
+    let field = ["ether saddr ", "ether daddr ", "@ll,"].iter().any(|field| ours.contains(field));
+    theirs.contains("vlan ") && theirs.contains("@ll,") && field
+}
+
+/// The same in JSON: how many of nft's lines one of ours stands for.
+fn link_objects_behind_vlan(theirs: &[String], ours: &str) -> usize {
+    let address = ["saddr", "daddr"]
+        .iter()
+        .any(|name| ours.contains(&format!("{{\"protocol\": \"ether\", \"field\": \"{name}\"}}")));
+    if !address {
+        return 0;
+    }
+    let of_vlan = |line: &&String| line.contains("{\"protocol\": \"vlan\"");
+    let fields = theirs.iter().take_while(of_vlan).count();
+    match theirs.get(fields) {
+        Some(rest) if rest.contains("{\"base\": \"ll\"") => fields + 1,
+        _ => 0,
+    }
 }
 
 /// Where raw bits of the link header say which IP it is, nft 1.0.6 lists no code of `reject`.
@@ -35,13 +87,12 @@ fn is_lost_code(theirs: &str, ours: &str) -> bool {
 
 /// nft's text, in lines, without what nft 1.0.6 gets wrong or what is not the same twice.
 fn theirs_lines(text: &str) -> Vec<String> {
-    lines(text)
+    lines(&without_map_statement_text(text))
         .filter(|line| !is_nameless(line))
         // The text of a statement that has no form in JSON goes to JSON as it is, and a warning to standard error.
-        .filter(|line| line != "warning: stmt ops map have no json callback")
+        .filter(|line| !(line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")))
         // Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks nobody.
         .map(|line| line.replace(": Temporary failure in name resolution", ": Name or service not known"))
-        .map(|line| without_map_statement_text(&line))
         .collect()
 }
 
@@ -54,6 +105,9 @@ fn ours_lines(text: &str) -> Vec<String> {
             // What JSON of nft 1.0.6 loses.
             let line = line.replace(", \"dynamic\"]", "]").replace(", \"flags\": [\"dynamic\"]", "");
             let line = line.replace(", \"auto-merge\": true", "");
+            // Timeouts of `ct timeout`, which are durations here.
+            let line = line.replace("established : 1m40s, close : 3s }", "established : 100, close : 3 }");
+            let line = line.replace("established : 100s, close : 3s }", "established : 100, close : 3 }");
             if line.starts_with("{\"chain\"") { line.replace(", \"dev\": \"lo\"", "") } else { line }
         })
         .collect()
@@ -63,9 +117,10 @@ fn ours_lines(text: &str) -> Vec<String> {
 /// cannot read, or that is another rule:
 ///
 /// - fields of some bits in concatenations are shifted, and in maps those of the fragment header have no type;
-/// - names of devices in concatenations behind generated numbers are empty;
+/// - names of devices in concatenations behind generated numbers, and of devices that begin alike, are empty;
 /// - answers whether an extension header is there become names of protocols;
 /// - what follows the hash of a concatenation is lost;
+/// - ports of connections in concatenations have no type, and their values are lost;
 /// - a range up to the last value of some bits goes on to the end of the bytes.
 fn is_garbled(theirs: &str, ours: &str) -> bool {
     let start = theirs.bytes().zip(ours.bytes()).take_while(|(a, b)| a == b).count();
@@ -87,13 +142,19 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
             || part.contains(&format!("{{\"exthdr\": {{\"name\": \"{h}\"}}}}"))
     };
     let answers = headers.iter().any(asks) && (part.contains("{ ") || part.contains("\"set\""));
-    let empty = part.contains(". \"\"") || part.contains(", \"\"]");
+    let empty = [". \"\"", ", \"\"]", "\"\"/", "{\"addr\": \"\""].iter().any(|name| part.contains(name));
     let hashed =
         part.contains("mod 5 seed 0xbeef . ") || part.contains("{\"jhash\"") && part.contains("{\"set\"");
     let ends_late = theirs.replace("-255", "-N").contains("-N") || theirs.contains(", 255]");
     let ends_late =
         ends_late && (ours.contains(" & 0x") || ours.contains("\"&\"") || ours.contains("more-fragments"));
-    part.contains("[invalid type]") || ends_late || empty || shifted || answers || hashed
+    let ports =
+        ["ct original proto-", "ct reply proto-", "{\"key\": \"proto-src\"", "{\"key\": \"proto-dst\""];
+    let ports = ports.iter().any(|key| part.contains(key)) && (is_json || part.contains(" . "));
+    // Raw bits that are written in part have a wrong mask.
+    let written = theirs.contains(" set @") && theirs.contains(" & 0x")
+        || theirs.contains("{\"mangle\": {\"key\": {\"payload\": {\"base\"") && theirs.contains("{\"&\": [");
+    written || part.contains("[invalid type]") || ports || ends_late || empty || shifted || answers || hashed
 }
 
 /// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of JSON: nft 1.0.6 takes it for
@@ -158,7 +219,11 @@ fn one_by_one(text: &str) -> String {
             '{' | '[' if !quoted => depth += 1,
             '}' | ']' if !quoted => depth -= 1,
             // In the array of objects, and in that of a rule's statements.
-            ' ' if !quoted && out.ends_with(',') && matches!(depth, 2 | 5) && chars.peek() == Some(&'{') => {
+            ' ' if !quoted
+                && out.ends_with(',')
+                && matches!(depth, 2 | 5)
+                && matches!(chars.peek(), Some('{' | 'M')) =>
+            {
                 out.push('\n');
                 continue;
             }
@@ -168,7 +233,7 @@ fn one_by_one(text: &str) -> String {
         out.push(c);
     }
     // The first statement of a rule begins a line, too.
-    out.replace("\"expr\": [{", "\"expr\": [\n{")
+    out.replace("\"expr\": [{", "\"expr\": [\n{").replace("\"expr\": [MAP", "\"expr\": [\nMAP")
 }
 
 /// Lines, and what a ruleset has in JSON one by one, without numbers and times that differ from run to run.

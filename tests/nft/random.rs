@@ -312,6 +312,77 @@ const STATEMENTS: &[&str] = &[
     "meta secmark set ct secmark",
     "reset tcp option sack-perm",
     "flow add @ft",
+    "quota name tcp dport map { 80 : \"q1\", 443 : \"q1\" }",
+    "limit name ip saddr map @limits",
+    "counter name ip saddr map @counters",
+    "ct helper set tcp dport map { 21 : \"h1\", $8 : \"h1\" }",
+    "ct expectation set \"e1\"",
+    "ct timeout set tcp dport map { $8 : \"t1\" }",
+    "ct count $8",
+    "ct count over $8 counter",
+    "add @stated { ip saddr . tcp dport }",
+    "add @stated { ip saddr . tcp dport counter }",
+    "update @dyn { ip saddr counter quota 3 mbytes }",
+    "update @dyn { ip saddr ct count 5 }",
+    "add @held { ip saddr ct count over $8 }",
+    "update @pairmarks { ip saddr . tcp dport timeout 5m : 0x$8 }",
+    "delete @pairmarks { ip saddr . tcp dport : meta mark }",
+    "meter m$8 { ip saddr limit rate 3/second }",
+    "meter m1 size $16 { ip saddr . tcp dport timeout 5s counter }",
+    "meter m2 { ip6 saddr & ffff:ffff:: ct count over 10 }",
+    "meter dyn { ip saddr counter }",
+    "ip saddr . tcp dport vmap @pairverdicts",
+    "ip saddr . tcp dport vmap { 198.18.0.0/24 . 1-9 : accept, 198.18.$8.1 . 80 : goto sub }",
+    "meta mark set ip saddr . tcp dport map @pairmarks",
+    "meta mark set ip saddr . tcp dport map { 198.18.0.1 . 22 : 5, 198.18.0.5 . 1-$8 : 7 }",
+    "tcp dport vmap { 1-5 : accept, 6-9 : drop, 10-$16 : jump sub }",
+    "ip daddr vmap { 198.18.0.0/24 : accept, 198.18.1.0/24 : drop, 198.18.$8.0/24 : return }",
+    "iifname vmap { \"ab*\" : accept, \"ac*\" : drop, \"lo\" : jump sub }",
+    "tcp dport { 1-5, 6-9, $8, $8-$16 }",
+    "ip daddr { 198.18.0.0/24, 198.18.1.0/24, 198.18.$8.0-198.18.$8.7 }",
+    "dnat ip to tcp dport map { 80 : 198.19.0.1, 443 : 198.19.0.$8 }",
+    "dnat ip addr . port to tcp dport map { 80 : 198.19.0.1 . 8080 }",
+    "dnat ip addr . port to tcp dport map @targets",
+    "dnat ip prefix to ip daddr map { 198.18.0.0/24 : 198.19.0.0/24 }",
+    "dnat ip to numgen inc mod 2 map { 0 : 198.19.0.1, 1 : 198.19.0.2 }",
+    "dnat ip to numgen random mod 10 map { 0-4 : 198.19.0.1, 5-9 : 198.19.0.2 }",
+    "tcp dport 80 dnat ip to 198.19.0.1-198.19.0.9:80-$16 random,persistent",
+    "meta l4proto { tcp, udp } dnat ip to 198.19.0.1:$16",
+    "tcp dport 80 dnat ip6 to [2001:db8::1]-[2001:db8::9]:80",
+    "tcp dport 53 redirect to :tcp dport map { 5 : 6, $8 : 7 }",
+    "snat ip to ip saddr . tcp dport map { 198.18.0.1 . 22 : 198.19.0.1 }",
+    "masquerade to :$16 fully-random",
+    "queue to symhash mod 5 offset $8",
+    "meta mark set jhash ip saddr . ip daddr mod $8 seed 0x5 offset 3",
+    "ct mark set symhash mod $8",
+    "ct mark set numgen random mod 5 map { 0 : 7, 1 : 8, 2-4 : $8 }",
+    "ct mark set ct mark and 0xffff or 0x$8",
+    "meta mark set meta mark << 8",
+    "meta mark set mark & 0xff | 0x100",
+    "meta mark set ct mark >> $8",
+    "meta priority set ip dscp map { ef : 1:2, cs3 : root }",
+    "ip dscp set ip dscp",
+    "ip dscp set meta mark map { 1 : ef, 2 : 7 }",
+    "ip saddr set ip daddr map { 198.18.0.1 : 198.19.0.1 }",
+    "udp dport set 0",
+    "tcp flags set syn",
+    "ip6 flowlabel set $8",
+    "ct label $8",
+    "jump { accept; }",
+    "goto { tcp dport 22 counter; drop; }",
+    "iif lo jump sub",
+    "oif \"lo\" vmap { 1 : accept }",
+    "meta time \"2030-01-01 10:00:00\"-\"2031-01-01\"",
+    "meta hour \"23:00\"-\"05:00\" counter",
+    "rt ip6 nexthop 2001:db8::1",
+    "tcp option sack 1 left $8",
+    "tcp option fastopen exists",
+    "tcp option 254 length $8",
+    "tcp option @$8,8,8 3",
+    "tcp option mptcp exists",
+    "ip option rr addr 1",
+    "sctp chunk sack cum-tsn-ack $8",
+    "ipcomp",
     "xyz",
     "tcp dport { }",
     "ip saddr { 198.18.0.1-198.18.0.9, 198.18.0.5 }",
@@ -394,18 +465,41 @@ impl Generator {
             "flags interval; elements = { 198.18.0.0/24 . 1-9, 198.18.1.1 . 80 }",
             "elements = { 198.18.1.1 . 80 }",
         ]);
+        let objects = self.objects(family);
         format!(
             "table {family} t {{\n set addr {{ type ipv4_addr; {address}; comment \"some\"; }}\n set ports {{ typeof tcp dport; {ports} }}\n \
              set pairs {{ type ipv4_addr . inet_service; {pairs} }}\n set names {{ type ifname; elements = {{ \"lo\", \"eth7\" }} }}\n \
              set dyn {{ type ipv4_addr; flags dynamic,timeout; size 99; timeout 1h; }}\n map dynm {{ type ipv4_addr : mark; flags dynamic; size 5; }}\n \
              map marks {{ type ipv4_addr : mark; elements = {{ 198.18.0.1 : {}, * : 0x9 }} }}\n counter c1 {{ packets {} bytes 7 }}\n quota q1 {{ over {} bytes }}\n \
              limit l1 {{ rate {}/second }}\n chain sub {{ }}\n map verdicts {{ type ipv4_addr : verdict; elements = {{ 198.18.0.1 : accept, 198.18.0.2 : jump sub }} }}\n \
-             chain base {{ {hook} }}\n}}\n",
+             {objects} chain base {{ {hook} }}\n}}\n",
             self.0.u32(..),
             self.0.u16(..),
             self.0.u32(..),
             self.0.u16(1..)
         )
+    }
+
+    /// Objects, and sets with what their elements may carry. The kernel has helpers and their like for IP only.
+    fn objects(&mut self, family: &str) -> String {
+        let mut text = format!(
+            "set stated {{ type ipv4_addr . inet_service; flags dynamic; counter; size {}; }}\n \
+             set held {{ type ipv4_addr; flags dynamic; }}\n \
+             map counters {{ type ipv4_addr : counter; elements = {{ 198.18.0.1 : \"c1\" }} }}\n \
+             map limits {{ type ipv4_addr : limit; flags interval; elements = {{ 198.18.0.0/24 : \"l1\" }} }}\n \
+             map pairverdicts {{ type ipv4_addr . inet_service : verdict; flags interval; \
+             elements = {{ 198.18.0.1 . 1-3 : jump sub, 198.18.1.0/24 . 80 : accept }} }}\n \
+             map pairmarks {{ typeof ip saddr . tcp dport : meta mark; flags dynamic,timeout; timeout 1h; size 99; }}\n \
+             map targets {{ type inet_service : ipv4_addr . inet_service; elements = {{ 80 : 198.19.0.1 . 8080 }} }}\n ",
+            self.0.u16(1..)
+        );
+        if matches!(family, "ip" | "inet") {
+            text += "ct helper h1 { type \"ftp\" protocol tcp; l3proto ip; }\n \
+                     ct timeout t1 { protocol tcp; l3proto ip; policy = { established : 100, close : 3 }; }\n \
+                     ct expectation e1 { protocol tcp; dport 5432; timeout 1h; size 12; l3proto ip; }\n \
+                     synproxy y1 { mss 1460; wscale 7; timestamp sack-perm; }\n ";
+        }
+        text
     }
 
     fn value(&mut self, kind: Kind) -> String {
@@ -555,6 +649,54 @@ impl Generator {
             "add map F t m { type mark : verdict; }",
             "add chain F t b2 { type filter hook nowhere priority 0; }",
             "list meters",
+            "list meter F t m1",
+            "list map F t pairmarks",
+            "get element F t pairverdicts { 198.18.0.1 . 2 }",
+            "add element F t stated { A . 22 counter packets 3 bytes 5 }",
+            "add element F t stated { A . 22 limit rate 3/second }",
+            "add element F t pairverdicts { A . 5-9 : drop }",
+            "add element F t counters { A : \"c1\" }",
+            "add element F t counters { A : \"none\" }",
+            "delete element F t pairverdicts { 198.18.0.1 . 1-3 }",
+            "delete element F t ports { 1-9 }",
+            "add element F t dyn { A timeout 5m, 198.18.0.77 expires 3m }",
+            "add element F t names { \"x*\", \"lo\" }",
+            "create element F t addr { A, 198.18.0.1 }",
+            "delete map F t verdicts",
+            "delete limit F t l1",
+            "delete quota F t q1",
+            "delete counter F t c3",
+            "delete ct helper F t h1",
+            "list ct helpers F",
+            "list ct helper F t h1",
+            "list ct timeout F t t1",
+            "list synproxys",
+            "list limit F t l1",
+            "reset quota F t q1",
+            "flush set F t dyn",
+            "flush map F t verdicts",
+            "flush chain F t nowhere",
+            "flush set F t nowhere",
+            "delete chain F u sub",
+            "delete set F u addr",
+            "delete rule F u base handle 3",
+            "add rule F u base R",
+            "add rule F t nowhere R",
+            "add rule F t su R",
+            "add counter F u c",
+            "rename chain F u sub other",
+            "rename chain F t nowhere other",
+            "replace rule F t nowhere handle 3 R",
+            "list flowtable F t f",
+            "add chain F t base { policy drop; }",
+            "add chain F t sub { type filter hook input priority 0; }",
+            "add set F t addr { type mark; }",
+            "add set F t addr { type ipv4_addr; }",
+            "add map F t pm { type ipv4_addr : inet_service; size 3; elements = { A : 22, 198.18.0.1 : 80 }; }",
+            "add set F t st { type ipv4_addr; counter; elements = { A counter packets 5 bytes 6 }; }",
+            "add set F t timed { type ipv4_addr; flags timeout,interval; timeout 1d; gc-interval 5m; elements = { A }; }",
+            "add limit F t l3 { rate 5 mbytes/second burst 7 kbytes; }",
+            "add quota F t q3 { over 5 mbytes used 5 mbytes; }",
             "list flowtables",
             "delete F",
             "describe tcp dport",

@@ -144,8 +144,8 @@ pub struct SetInfo {
     pub dynamic: bool,
     /// Adjacent and overlapping intervals are joined.
     pub auto_merge: bool,
-    /// Kinds of the statements that each element carries.
-    pub stmts: Vec<std::mem::Discriminant<crate::ast::StmtKind>>,
+    /// The statements that each element carries, by [`stateful_name`](crate::ast::StmtKind::stateful_name).
+    pub stmts: Vec<&'static str>,
     /// Intervals that are in it already or were added in this run, ascending; for plain interval sets only.
     pub intervals: Arc<Intervals>,
 }
@@ -308,7 +308,20 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
         timeout: set.description.timeout,
         dynamic: set.description.dynamic,
         auto_merge: user.auto_merge,
-        stmts: Vec::new(),
+        stmts: set.exprs.iter().filter_map(stateful_name).collect(),
         intervals: Arc::new(intervals),
     })
+}
+
+/// As [`StmtKind::stateful_name`](crate::ast::StmtKind::stateful_name), of what the statement became.
+fn stateful_name(expr: &penstock_program::Expr) -> Option<&'static str> {
+    use penstock_program::Expr;
+    match expr {
+        Expr::Counter(_) => Some("counter"),
+        Expr::Limit(_) => Some("limit"),
+        Expr::Quota(_) => Some("quota"),
+        Expr::Last(_) => Some("last"),
+        Expr::Connlimit(_) => Some("connlimit"),
+        _ => None,
+    }
 }

@@ -184,9 +184,19 @@ impl Span {
 /// The name that a misspelt one is likely to mean, as nft finds it: the first of the nearest ones, when about a third of the
 /// letters differ at most.
 pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    most_similar_of(wrong, names, |name| name)
+}
+
+/// The same among things that have names.
+pub fn most_similar_of<T>(
+    wrong: &str,
+    things: impl IntoIterator<Item = T>,
+    name: impl Fn(&T) -> &str,
+) -> Option<T> {
     let mut best = None;
     let mut nearest = usize::MAX;
-    for name in names {
+    for thing in things {
+        let name = name(&thing);
         let (long, short) = (wrong.len().max(name.len()), wrong.len().min(name.len()));
         if long <= 1 {
             continue;
@@ -195,7 +205,7 @@ pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
         let distance = nft_distance(name.as_bytes(), wrong.as_bytes());
         if distance <= threshold && distance < nearest {
             nearest = distance;
-            best = Some(name);
+            best = Some(thing);
         }
     }
     best

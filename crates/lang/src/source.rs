@@ -16,6 +16,9 @@ pub struct Loc {
 }
 
 impl Loc {
+    /// Of what stands nowhere in a text, such as a chain without a name.
+    pub const NOWHERE: Loc = Loc { input: u32::MAX, start: 0, end: 0 };
+
     /// From the start of `self` to the end of `other` (of the same input; otherwise `self`).
     pub fn to(self, other: Loc) -> Loc {
         if self.input == other.input {

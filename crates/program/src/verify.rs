@@ -298,6 +298,10 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
                 !one(FIB_SADDR, FIB_DADDR),
                 Reason::Operand("fib looks up the source or the destination"),
             )?;
+            refuse(
+                x.flags & FIB_PRESENT != 0 && x.result != FibResult::Oif,
+                Reason::Operand("fib tells of an index only whether it is there"),
+            )?;
             let both = FIB_IIF | FIB_OIF;
             refuse(x.flags & both == both, Reason::Operand("fib looks at one interface"))
         }

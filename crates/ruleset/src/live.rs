@@ -22,6 +22,11 @@ pub(crate) fn is_stateful(expr: &Expr) -> bool {
     matches!(expr, Expr::Counter(_) | Expr::Limit(_) | Expr::Quota(_) | Expr::Last(_) | Expr::Connlimit(_))
 }
 
+/// Whether it lets go of what ended while a set of it is searched for that (`NFT_EXPR_GC`): no such set has timeouts.
+pub(crate) fn collects(expr: &Expr) -> bool {
+    matches!(expr, Expr::Connlimit(_))
+}
+
 /// The expressions, those with state as `read` gives them.
 fn with_states(exprs: &[Expr], states: &[Arc<State>], read: impl Fn(&State, &Expr) -> Expr) -> Vec<Expr> {
     let mut states = states.iter();

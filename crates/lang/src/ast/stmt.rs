@@ -202,3 +202,17 @@ pub struct Nat {
     /// `prefix to …` (netmap).
     pub prefix: bool,
 }
+
+impl StmtKind {
+    /// nft's word for a statement that elements of sets can carry.
+    pub fn stateful_name(&self) -> Option<&'static str> {
+        match self {
+            StmtKind::Counter { .. } => Some("counter"),
+            StmtKind::Limit(_) => Some("limit"),
+            StmtKind::Quota { .. } => Some("quota"),
+            StmtKind::Last { .. } => Some("last"),
+            StmtKind::CtCount { .. } => Some("connlimit"),
+            _ => None,
+        }
+    }
+}

@@ -242,7 +242,8 @@ fn parse_label(text: &str, names: &dyn Names) -> Result<u128, String> {
     Ok(1 << bit)
 }
 
-/// `MAJOR:MINOR` in hexadecimal, `root`, `none`, or a number. As tc does, what is no number counts as 0.
+/// `MAJOR:MINOR` in hexadecimal, `root`, `none`, or a number, of which 32 bits count. As tc does, what is no number counts
+/// as 0.
 fn parse_classid(text: &str) -> Result<u128, String> {
     Ok(match text {
         "root" => 0xffff_ffff,
@@ -257,7 +258,7 @@ fn parse_classid(text: &str) -> Result<u128, String> {
                 };
                 half(major)? << 16 | half(minor)?
             }
-            None => number(text).unwrap_or(0),
+            None => number(text).map_or(0, |n| n.min(u64::MAX.into()) & 0xffff_ffff),
         },
     })
 }

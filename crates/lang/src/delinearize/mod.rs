@@ -93,7 +93,7 @@ fn constant(bytes: &[u8]) -> Expr {
 }
 
 /// Reverses the bytes of a number of so many bits.
-fn swap_bytes(value: u128, len: u32) -> u128 {
+pub(crate) fn swap_bytes(value: u128, len: u32) -> u128 {
     match len.div_ceil(8).min(16) {
         0 => value,
         bytes => value.swap_bytes() >> (128 - 8 * bytes),

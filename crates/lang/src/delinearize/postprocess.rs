@@ -533,12 +533,8 @@ impl Walk {
 
     /// `ct` keys whose type the headers tell.
     fn ct(&mut self, key: CtKey, expr: &mut Expr) {
-        // An address says which IP it is on.
-        let address = matches!(
-            key,
-            CtKey::Src | CtKey::Dst | CtKey::SrcIp | CtKey::DstIp | CtKey::SrcIp6 | CtKey::DstIp6
-        );
-        if address && self.dependencies.exists(Layer::Network) {
+        // An address whose kind the packet tells says which IP it is on.
+        if matches!(key, CtKey::Src | CtKey::Dst) && self.dependencies.exists(Layer::Network) {
             self.dependencies.release(Layer::Network, &mut self.stmts);
         }
         match key {

@@ -388,7 +388,9 @@ impl Reader<'_, '_> {
             })),
             key_type.len(),
         );
-        let mut stmts = statements(self.delinearizer, &e.exprs);
+        // Of a set whose elements carry statements anyway the kernel does not tell them.
+        let exprs = if set.exprs.is_empty() { &*e.exprs } else { &[] };
+        let mut stmts = statements(self.delinearizer, exprs);
         let target = raw(ExprKind::SetRef { set: e.set.clone() }, 0);
         if let Some(sreg) = e.sreg_data {
             let (data_type, _) = self.delinearizer.data_type(set)?;

@@ -8,9 +8,9 @@ use penstock_sets::ElementList;
 use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags};
 use crate::ast::{Cmd, CmdKind};
-use crate::cache::{DataKind, Field, KeyType, SetInfo};
+use crate::cache::{DataKind, Field, KeyType, SetInfo, TableInfo};
 use crate::datatype::{DataType, Type};
-use crate::diag::{Diagnostic, most_similar};
+use crate::diag::{Diagnostic, most_similar, most_similar_of};
 use crate::eval::context::Base;
 use crate::eval::intervals;
 use crate::eval::{Eval, Result, conflict, error};
@@ -146,12 +146,7 @@ impl Eval<'_, '_> {
             CmdKind::List { object, .. }
                 if matches!(
                     object,
-                    ObjKind::Table
-                        | ObjKind::Chain
-                        | ObjKind::Set
-                        | ObjKind::Map
-                        | ObjKind::Meter
-                        | ObjKind::Flowtable
+                    ObjKind::Table | ObjKind::Chain | ObjKind::Set | ObjKind::Map | ObjKind::Flowtable
                 ) =>
             {
                 self.check_target(*object, &target).or_else(|e| error(e.loc, "No such file or directory"))
@@ -263,13 +258,7 @@ impl Eval<'_, '_> {
         let info =
             match self.ctx.cache.set(self.family, self.table.as_deref().unwrap_or_default(), &name.text) {
                 Some(info) => info.clone(),
-                None => match &target.table {
-                    Some(table) if self.ctx.cache.table(self.family, &table.text).is_none() => {
-                        self.table_not_found(table)?;
-                        return error(table.loc, "No such file or directory");
-                    }
-                    _ => self.find_set(&name.text, name.loc)?,
-                },
+                None => self.find_set(&name.text, name.loc)?,
             };
         if !matches!(elements.kind, ExprKind::Set { .. }) {
             return error(
@@ -468,7 +457,7 @@ impl Eval<'_, '_> {
             timeout: block.flags.timeout,
             dynamic: block.flags.eval,
             auto_merge: block.auto_merge,
-            stmts: block.stmts.iter().map(|s| std::mem::discriminant(&s.kind)).collect(),
+            stmts: block.stmts.iter().filter_map(|s| s.kind.stateful_name()).collect(),
             intervals: Arc::default(),
         };
         let Some(table) = self.table.clone() else { return Ok(()) };
@@ -616,81 +605,85 @@ impl Eval<'_, '_> {
     fn check_table(&self, target: &Target) -> Result {
         match &target.table {
             Some(table) if self.ctx.cache.table(self.family, &table.text).is_none() => {
-                self.table_not_found(table)
+                Err(self.table_not_found(table))
             }
             _ => Ok(()),
         }
     }
 
+    /// What a command speaks of must be there; if not, something like it in any table could have been meant.
     fn check_target(&mut self, object: ObjKind, target: &Target) -> Result {
         let Some(table) = &target.table else { return Ok(()) };
         let Some(info) = self.ctx.cache.table(self.family, &table.text) else {
-            return self.table_not_found(table);
+            return Err(self.table_not_found(table));
         };
-        let family = self.family.name();
-        match object {
-            ObjKind::Chain => {
-                let Some(chain) = &target.chain else { return Ok(()) };
-                if info.chains.contains_key(&chain.text) {
-                    return Ok(());
-                }
-                let near = nearest(&chain.text, info.chains.keys());
-                not_found(chain.loc, near.map(|n| format!("chain ‘{n}’ in table {family} ‘{}’", table.text)))
-            }
-            ObjKind::Set | ObjKind::Map | ObjKind::Meter => {
-                let Some(name) = &target.name else { return Ok(()) };
-                let wanted_map = object == ObjKind::Map;
-                match info.sets.get(&name.text) {
-                    Some(set) if object == ObjKind::Meter || set.is_map() == wanted_map => Ok(()),
-                    Some(_) => not_found(name.loc, None),
-                    None => {
-                        let near = nearest(&name.text, info.sets.keys());
-                        let word = |n: &Arc<str>| if info.sets[n].is_map() { "map" } else { "set" };
-                        not_found(
-                            name.loc,
-                            near.map(|n| format!("{} ‘{n}’ in table {family} ‘{}’", word(&n), table.text)),
-                        )
-                    }
-                }
-            }
-            ObjKind::Flowtable => {
-                let Some(name) = &target.name else { return Ok(()) };
-                if info.flowtables.contains_key(&name.text) {
-                    return Ok(());
-                }
-                let near = nearest(&name.text, info.flowtables.keys());
-                not_found(
-                    name.loc,
-                    near.map(|n| format!("flowtable ‘{n}’ in table {family} ‘{}’", table.text)),
-                )
-            }
-            ObjKind::Object(kind) => {
-                let Some(name) = &target.name else { return Ok(()) };
-                if info.objects.contains_key(&(kind, name.text.clone())) {
-                    return Ok(());
-                }
-                let near = nearest(&name.text, info.objects.keys().map(|(_, n)| n));
-                not_found(name.loc, near.map(|n| format!("obj ‘{n}’ in table {family} ‘{}’", table.text)))
-            }
-            _ => Ok(()),
+        let Some(name) = (if object == ObjKind::Chain { &target.chain } else { &target.name }) else {
+            return Ok(());
+        };
+        let there = match object {
+            ObjKind::Chain => info.chains.contains_key(&name.text),
+            ObjKind::Set | ObjKind::Map | ObjKind::Meter => match info.sets.get(&name.text) {
+                Some(set) if object == ObjKind::Meter || set.is_map() == (object == ObjKind::Map) => true,
+                Some(_) => return Err(absent(name.loc, None)),
+                None => false,
+            },
+            ObjKind::Flowtable => info.flowtables.contains_key(&name.text),
+            ObjKind::Object(kind) => info.objects.contains_key(&(kind, name.text.clone())),
+            _ => true,
+        };
+        if there {
+            return Ok(());
         }
+        let near = self.near(&name.text, |info| match object {
+            ObjKind::Chain => info.chains.keys().map(|n| ("chain", n)).collect(),
+            ObjKind::Flowtable => info.flowtables.keys().map(|n| ("flowtable", n)).collect(),
+            ObjKind::Object(_) => info.objects.keys().map(|(_, n)| ("obj", n)).collect(),
+            _ => sets_by_name(info),
+        });
+        Err(absent(name.loc, near))
     }
 
-    fn table_not_found(&self, table: &Name) -> Result {
+    /// That a set is not there, and one of any table that could have been meant.
+    pub(crate) fn set_not_found(&self, name: &str, loc: Loc) -> Box<Diagnostic> {
+        absent(loc, self.near(name, sets_by_name))
+    }
+
+    /// The first thing of that name, or else the one most like it, of what tables have.
+    fn near<'i>(
+        &'i self,
+        name: &str,
+        names: impl Fn(&'i TableInfo) -> Vec<(&'static str, &'i Arc<str>)>,
+    ) -> Option<String> {
+        let tables = self.ctx.cache.tables();
+        let all: Vec<_> = tables
+            .flat_map(|(family, table, info)| {
+                names(info).into_iter().map(move |found| (family, table, found))
+            })
+            .collect();
+        let exact = all.iter().find(|(_, _, (_, found))| ***found == *name).copied();
+        let (family, table, (word, found)) =
+            exact.or_else(|| most_similar_of(name, all, |(_, _, (_, found))| &***found))?;
+        Some(format!("{word} ‘{found}’ in table {} ‘{table}’", family.name()))
+    }
+
+    /// That a table is not there, and one that could have been meant.
+    pub(crate) fn table_not_found(&self, table: &Name) -> Box<Diagnostic> {
         let near = nearest(&table.text, self.ctx.cache.tables().map(|(_, name, _)| name));
         let family = |near: &Arc<str>| {
             let found = self.ctx.cache.tables().find(|(_, name, _)| *name == near);
             found.map_or("", |(family, _, _)| family.name())
         };
-        not_found(table.loc, near.map(|n| format!("table ‘{n}’ in family {}", family(&n))))
+        absent(table.loc, near.map(|n| format!("table ‘{n}’ in family {}", family(&n))))
     }
 }
 
-fn not_found<T>(loc: Loc, near: Option<String>) -> Result<T> {
-    match near {
-        Some(near) => error(loc, format!("No such file or directory; did you mean {near}?")),
-        None => error(loc, "No such file or directory"),
-    }
+fn absent(loc: Loc, near: Option<String>) -> Box<Diagnostic> {
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    Box::new(Diagnostic::error(loc, format!("No such file or directory{near}")))
+}
+
+fn sets_by_name(info: &TableInfo) -> Vec<(&'static str, &Arc<str>)> {
+    info.sets.values().filter(|set| !set.anonymous).map(|set| (set.word(), &set.name)).collect()
 }
 
 /// A name that could have been meant.

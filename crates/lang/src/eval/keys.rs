@@ -11,7 +11,7 @@ use crate::eval::context::Expected;
 use crate::eval::dependency::conflicting;
 use crate::eval::{Eval, Result, error};
 use crate::keys;
-use crate::proto::{network, transport};
+use crate::proto::network;
 
 /// Type of a `meta` key.
 pub(crate) fn meta_field(key: MetaKey) -> Field {
@@ -62,10 +62,7 @@ impl Eval<'_, '_> {
                         Some(_) => (dtype, len) = (DataType::Invalid, 0),
                     },
                     CtKey::ProtoSrc | CtKey::ProtoDst
-                        if self
-                            .protocols
-                            .at(PayloadBase::Transport)
-                            .is_some_and(|t| *t != transport::ICMP) =>
+                        if self.protocols.at(PayloadBase::Transport).is_some() =>
                     {
                         dtype = DataType::InetService;
                     }
@@ -161,7 +158,7 @@ impl Eval<'_, '_> {
             _ => return Ok(()),
         };
         match known {
-            Some(known) if known != wanted && *known != network::ARP => {
+            Some(known) if known != wanted && (*known == network::IP || *known == network::IP6) => {
                 self.against(loc, PayloadBase::Network, conflicting(known, wanted))
             }
             _ => {

@@ -21,7 +21,7 @@ mod nat;
 mod operator;
 mod payload;
 mod relational;
-mod set;
+pub(crate) mod set;
 pub(crate) mod stmt;
 pub(crate) mod tunnel;
 
@@ -32,6 +32,7 @@ use std::sync::Arc;
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_sets::ElementList;
 
+use crate::ast::cmd::Name;
 use crate::ast::expr::Expr;
 use crate::ast::{Cmd, Stmt};
 use crate::cache::{Cache, SetInfo};
@@ -162,6 +163,7 @@ pub fn evaluate(cmd: &mut Cmd, ctx: &mut Context<'_>, diags: &mut Diagnostics) -
     let family = cmd.target.family.unwrap_or(Family::Ip);
     let table = cmd.target.table.as_ref().map(|t| t.text.clone());
     let mut eval = Eval::new(ctx, family, table);
+    eval.table_name = cmd.target.table.clone();
     let result = eval.command(cmd);
     let mut errors = std::mem::take(&mut ctx.queued);
     errors.extend(result.err().map(|diagnostic| *diagnostic));
@@ -175,6 +177,8 @@ pub(crate) struct Eval<'c, 'a> {
     pub ctx: &'c mut Context<'a>,
     pub family: Family,
     pub table: Option<Arc<str>>,
+    /// The same as it was written.
+    pub table_name: Option<Name>,
     pub protocols: Protocols,
     pub expected: Expected,
     /// Matches that the statement at hand depends on: they go before it.
@@ -200,6 +204,7 @@ impl<'c, 'a> Eval<'c, 'a> {
             ctx,
             family,
             table,
+            table_name: None,
             protocols: Protocols::new(family),
             expected: Expected::default(),
             inserted: Vec::new(),

@@ -125,9 +125,10 @@ impl Eval<'_, '_> {
         let ExprKind::Map { mappings, .. } = &addr.kind else { return 0 };
         let ExprKind::Symbol { text, .. } = &mappings.kind else { return 0 };
         match self.known_set(text).as_ref().map(|s| &s.data) {
-            Some(Some(DataKind::Value { ty, .. })) => match ty.fields.first().map(|f| f.dtype) {
-                Some(DataType::IpAddr) => 2,
-                Some(DataType::Ip6Addr) => 10,
+            Some(Some(DataKind::Value { ty, .. })) => match &*ty.fields {
+                [Field { dtype: DataType::IpAddr, .. }] => 2,
+                [Field { dtype: DataType::Ip6Addr, .. }] => 10,
+                // Of addresses with ports nft wants to be told.
                 _ => 0,
             },
             _ => 0,

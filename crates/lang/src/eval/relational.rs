@@ -37,6 +37,16 @@ fn is_boolean(e: &Expr) -> bool {
     e.dtype == Type::Base(DataType::Boolean)
 }
 
+/// Refuses sides of different types.
+fn same_type(left: &Expr, right: &Expr) -> Result {
+    if left.dtype.id() == right.dtype.id() {
+        return Ok(());
+    }
+    let (expected, found) = (left.dtype.desc(), right.dtype.desc());
+    let message = format!("datatype mismatch, expected {expected}, expression has type {found}");
+    conflict(right.loc, left.loc, message)
+}
+
 impl Eval<'_, '_> {
     pub(crate) fn relational(&mut self, e: &mut Expr) -> Result {
         let loc = e.loc;
@@ -65,17 +75,7 @@ impl Eval<'_, '_> {
                 format!("Relational expression ({symbol}) has constant value"),
             );
         }
-        if left.dtype.id() != right.dtype.id() {
-            return conflict(
-                right.loc,
-                left.loc,
-                format!(
-                    "datatype mismatch, expected {}, expression has type {}",
-                    left.dtype.desc(),
-                    right.dtype.desc()
-                ),
-            );
-        }
+        same_type(left, right)?;
         let secmark = matches!(
             left.kind,
             ExprKind::Meta { key: MetaKey::SecMark } | ExprKind::Ct { key: CtKey::SecMark, .. }
@@ -107,6 +107,11 @@ impl Eval<'_, '_> {
                     );
                 }
                 self.convert(left, ByteOrder::Big)?;
+                if let ExprKind::Unary { expr, .. } = &left.kind
+                    && let ExprKind::Fib { .. } = expr.kind
+                {
+                    right.len = left.len;
+                }
                 self.convert(right, ByteOrder::Big)?;
             }
         }
@@ -139,6 +144,7 @@ impl Eval<'_, '_> {
             {
                 // A set of one is a plain comparison.
                 *right = elem.key.take();
+                same_type(left, right)?;
             }
         }
         match &mut right.kind {

@@ -8,7 +8,6 @@ use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetElem, SymbolKind};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::datatype::{DataType, Type};
-use crate::diag::most_similar;
 use crate::eval::context::{Base, Expected};
 use crate::eval::expr::bitmask;
 use crate::eval::{AnonymousSet, Eval, Result, conflict, error, intervals};
@@ -73,11 +72,14 @@ impl Eval<'_, '_> {
     pub(crate) fn find_set(&self, name: &str, loc: Loc) -> Result<Arc<SetInfo>> {
         let table = self.table.as_deref().unwrap_or_default();
         let Some(known) = self.ctx.cache.table(self.family, table) else {
-            return error(loc, "No such file or directory");
+            return match &self.table_name {
+                Some(table) => Err(self.table_not_found(table)),
+                None => error(loc, "No such file or directory"),
+            };
         };
         match known.sets.get(name) {
             Some(set) => Ok(set.clone()),
-            None => self.set_not_found(name, loc),
+            None => Err(self.set_not_found(name, loc)),
         }
     }
 
@@ -134,10 +136,9 @@ impl Eval<'_, '_> {
     }
 
     pub(crate) fn set_elem(&mut self, e: &mut Expr) -> Result {
-        let loc = e.loc;
         let ExprKind::SetElem(elem) = &mut e.kind else { return Ok(()) };
         if let Some(set) = self.set.clone() {
-            check_statements(&set, elem, loc)?;
+            check_statements(&set, elem)?;
         }
         self.expr(&mut elem.key)?;
         for stmt in &mut elem.stmts {
@@ -432,26 +433,6 @@ impl Eval<'_, '_> {
         self.ctx.anonymous.insert(id, set);
     }
 
-    fn set_not_found<T>(&self, name: &str, loc: Loc) -> Result<T> {
-        let table = self.table.as_deref().unwrap_or_default();
-        let Some(info) = self.ctx.cache.table(self.family, table) else {
-            return error(loc, "No such file or directory");
-        };
-        match most_similar(name, info.sets.keys().map(|n| &**n)) {
-            Some(near) => {
-                let word = info.sets.get(near).map_or("set", |s| s.word());
-                let family = self.family.name();
-                error(
-                    loc,
-                    format!(
-                        "No such file or directory; did you mean {word} ‘{near}’ in table {family} ‘{table}’?"
-                    ),
-                )
-            }
-            None => error(loc, "No such file or directory"),
-        }
-    }
-
     /// Evaluates a stateful statement of an element or a set.
     pub(crate) fn stateful(&mut self, stmt: &mut Stmt) -> Result {
         match &stmt.kind {
@@ -550,7 +531,7 @@ fn flatten(elements: &mut Vec<Expr>) {
 }
 
 /// Elements carry the statements that their set declares.
-fn check_statements(set: &SetInfo, elem: &SetElem, loc: Loc) -> Result {
+fn check_statements(set: &SetInfo, elem: &SetElem) -> Result {
     if elem.stmts.is_empty() || set.anonymous {
         return Ok(());
     }
@@ -562,7 +543,7 @@ fn check_statements(set: &SetInfo, elem: &SetElem, loc: Loc) -> Result {
     }
     if elem.stmts.len() != set.stmts.len() {
         return error(
-            loc,
+            elem.key.loc,
             format!(
                 "number of statements mismatch, {} expects {} but element has {}",
                 set.word(),
@@ -572,11 +553,12 @@ fn check_statements(set: &SetInfo, elem: &SetElem, loc: Loc) -> Result {
         );
     }
     for (stmt, wanted) in elem.stmts.iter().zip(&set.stmts) {
-        if std::mem::discriminant(&stmt.kind) != *wanted {
-            return error(
-                stmt.loc,
-                format!("statement mismatch, {} has another type of statement", set.word()),
-            );
+        let given = stmt.kind.stateful_name();
+        if given != Some(wanted) {
+            let given = given.unwrap_or_default();
+            let message =
+                format!("statement mismatch, element expects {given}, but {} has type {wanted}", set.word());
+            return error(stmt.loc, message);
         }
     }
     Ok(())

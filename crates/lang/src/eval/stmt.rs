@@ -201,7 +201,8 @@ impl Eval<'_, '_> {
                 };
                 let key_type = KeyType::of(inner_key);
                 self.stateful(inner)?;
-                self.declare_meter(&name, key_type, timeout, size, loc);
+                let key_loc = inner_key.loc;
+                self.declare_meter(&name, key_type, timeout, size, key_loc);
                 Ok(())
             }
             StmtKind::Chain { block, .. } => {
@@ -345,6 +346,10 @@ impl Eval<'_, '_> {
         if shift > 0 {
             match &mut value.kind {
                 ExprKind::Value(v) => *v <<= shift,
+                ExprKind::Map { .. } => {
+                    let message = "Binary operation (<<) is undefined for map expressions";
+                    return conflict(value.loc, target_loc, message);
+                }
                 _ if shift >= value.len => {
                     return conflict(
                         target_loc,
@@ -355,16 +360,11 @@ impl Eval<'_, '_> {
                         ),
                     );
                 }
-                _ => {
-                    return conflict(
-                        value.loc,
-                        loc,
-                        "Right hand side of binary operation (^) must be constant",
-                    );
-                }
+                _ => return error(target_loc, "Right hand side of binary operation (^) must be constant"),
             }
         } else if value.value().is_none() {
-            return conflict(value.loc, loc, "Right hand side of binary operation (^) must be constant");
+            let message = "Right hand side of binary operation (^) must be constant";
+            return conflict(value.loc, target_loc, message);
         }
         let mask = bitmask(len) & !(bitmask(bits) << shift);
         payload.offset = offset * 8;
@@ -453,20 +453,18 @@ impl Eval<'_, '_> {
             }
         }
         let network = self.protocols.at(PayloadBase::Network);
+        let transport = self.protocols.at(PayloadBase::Transport);
+        if reject.kind == Some(RejectType::TcpRst) && transport.is_some_and(|t| *t != transport::TCP) {
+            let message = "you cannot use tcp reset with this protocol";
+            return self.against(loc, PayloadBase::Transport, message);
+        }
         self.can_be_rejected(reject, network, loc)?;
         match reject.kind {
             Some(RejectType::TcpRst) => {
-                match self.protocols.at(PayloadBase::Transport) {
-                    Some(known) if *known == transport::TCP => {}
-                    Some(_) => {
-                        let message = "you cannot use tcp reset with this protocol";
-                        return self.against(loc, PayloadBase::Transport, message);
-                    }
-                    None => {
-                        // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
-                        self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
-                        self.insert_at_head();
-                    }
+                if transport.is_none() {
+                    // Goes to the head of the rule, so that what comes before (`log`) is for TCP only, too.
+                    self.payload_dependency(&transport::TCP, PayloadBase::Transport, loc)?;
+                    self.insert_at_head();
                 }
                 Ok(())
             }
@@ -504,6 +502,11 @@ impl Eval<'_, '_> {
 
     /// Only IP is rejected, where the family tells nothing of it.
     fn can_be_rejected(&self, reject: &Reject, network: Option<&'static Proto>, loc: Loc) -> Result {
+        if matches!(self.family, Family::Bridge | Family::Netdev)
+            && self.protocols.at(PayloadBase::Link).is_some_and(|link| *link == UNKNOWN)
+        {
+            return error(loc, "cannot reject from this link layer protocol");
+        }
         let Some(known) = network.filter(|p| **p != network::IP && **p != network::IP6) else {
             return Ok(());
         };

@@ -7,9 +7,10 @@ use penstock_program::expr::{
 };
 
 use super::tagged;
-use crate::ast::expr::{BinOp, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
+use crate::ast::expr::{BinOp, ByteOrder, Exthdr, Payload, RelOp, SetElem, VerdictExpr};
 use crate::ast::{Expr, ExprKind};
 use crate::datatype::{DataType, Format, Type, print, symbols};
+use crate::delinearize::swap_bytes;
 use crate::keys;
 use crate::names::Names;
 
@@ -30,7 +31,12 @@ impl Writer<'_> {
             ExprKind::String(s) => json!(&**s),
             ExprKind::Verdict(v) => self.verdict(v),
             ExprKind::Prefix { base, len } => json!({"prefix": {"addr": self.expr(base), "len": len}}),
-            ExprKind::Range { left, right } => json!({"range": [self.expr(left), self.expr(right)]}),
+            ExprKind::Range { left, right } => {
+                // Protocols are listed by numbers here.
+                let format = Format { numeric_protocol: true, service_names: false, ..*self.format };
+                let ends = Writer { format: &format, ..*self };
+                json!({"range": [ends.expr(left), ends.expr(right)]})
+            }
             ExprKind::Concat(parts) => tagged("concat", self.list(parts)),
             ExprKind::List(items) => self.list(items),
             ExprKind::Set { elements, .. } => tagged("set", self.list(elements)),
@@ -154,7 +160,15 @@ impl Writer<'_> {
                     RelOp::Gte => ">=",
                     RelOp::Neg => "!",
                 };
-                json!({"match": {"op": word, "left": self.expr(left), "right": self.expr(right)}})
+                let right = match &right.kind {
+                    ExprKind::Range { left: low, right: high } if *op == RelOp::Neq => {
+                        let format = Format { numeric_protocol: true, service_names: false, ..*self.format };
+                        let ends = Writer { format: &format, ..*self };
+                        json!({"range": [ends.swapped(low), ends.swapped(high)]})
+                    }
+                    _ => self.expr(right),
+                };
+                json!({"match": {"op": word, "left": self.expr(left), "right": right}})
             }
             ExprKind::FlagCmp { op, expr, value, mask } => {
                 let op = if *op == RelOp::Neq { "!=" } else { "==" };
@@ -164,6 +178,23 @@ impl Writer<'_> {
                     "right": self.expr(value),
                 }})
             }
+        }
+    }
+
+    /// An end of a range that is compared with at once: nft looks for its name with the bytes of it the wrong way round.
+    fn swapped(&self, e: &Expr) -> Value {
+        let dtype = e.dtype.base();
+        let named = symbols::of(dtype).is_some() || matches!(dtype, DataType::Mark | DataType::DevGroup);
+        match e.kind {
+            ExprKind::Value(value)
+                if named && dtype.order() == ByteOrder::Host && dtype != DataType::Boolean =>
+            {
+                match self.constant(e, swap_bytes(value, e.len)) {
+                    Value::Number(_) => number(value),
+                    name => name,
+                }
+            }
+            _ => self.expr(e),
         }
     }
 

@@ -218,6 +218,7 @@ impl Lowering<'_, '_> {
             out.extend(anonymous(set, self.ctx, self.family, &self.table, self.places.table));
         }
         let mut program = Program::new(self.ctx, self.family, self.table.clone());
+        program.table_loc = self.places.table;
         let expressions = program.rule(rule);
         out.append(&mut program.chains);
         let beside = self.target.position.map(|p| p.value).or(self.target.index.map(|_| NO_RULE));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{NewSet, Position};
 use penstock_ruleset::model::{ElementData, ElementValue, Family};
-use penstock_sets::{Element, ElementList};
+use penstock_sets::Element;
 
 use crate::datatype::{DataType, Type};
 use crate::eval::Context;
@@ -38,7 +38,11 @@ pub fn text(lowered: &[Lowered], ctx: &Context<'_>) -> String {
         match &l.change {
             Change::AddSet { table, set, .. } => set_text(table, set, &mut out),
             Change::AddElements { family, table, set, elements, .. } => {
-                elements_text(*family, table, set, elements, ctx, &mut out);
+                let sorted = elements.iter().collect();
+                elements_text((*family, table, set), sorted, Asked::Add, ctx, &mut out);
+            }
+            Change::DeleteElements { family, table, set, elements: Some(elements), .. } => {
+                elements_text((*family, table, set), elements.clone(), Asked::Delete, ctx, &mut out);
             }
             Change::AddRule { family, table, chain, position, rule } => {
                 let _ = write!(out, "{} {table}", family.name());
@@ -164,11 +168,17 @@ fn data_text(data: Option<&ElementData>, out: &mut String) {
     }
 }
 
+/// What is to become of elements.
+#[derive(Clone, Copy, PartialEq)]
+enum Asked {
+    Add,
+    Delete,
+}
+
 fn elements_text(
-    family: Family,
-    table: &Arc<str>,
-    set: &Arc<str>,
-    elements: &ElementList<ElementValue>,
+    (family, table, set): (Family, &Arc<str>, &Arc<str>),
+    elements: Vec<Element<ElementValue>>,
+    asked: Asked,
     ctx: &Context<'_>,
     out: &mut String,
 ) {
@@ -182,7 +192,7 @@ fn elements_text(
             words(end, out);
         }
         out.push_str(" : ");
-        data_text(value.and_then(|v| v.data.as_ref()), out);
+        data_text(value.and_then(|v| v.data.as_ref()).filter(|_| asked == Asked::Add), out);
         let _ = write!(out, "{flags} [end]");
         let comment = value.and_then(|v| v.userdata().map(|u| &**u)).and_then(userdata::comment);
         if comment.is_none() && !open {
@@ -198,9 +208,10 @@ fn elements_text(
         out.push_str(" }");
     };
     if info.interval && !info.key.is_concat() {
-        let mut sorted: Vec<Element<ElementValue>> = elements.iter().collect();
-        sorted.sort_by(|a, b| a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key)));
         let fresh = info.anonymous || info.intervals.len() <= elements.len();
+        let fresh = fresh && asked == Asked::Add;
+        let mut sorted = elements;
+        sorted.sort_by(|a, b| a.key.is_empty().cmp(&b.key.is_empty()).then_with(|| a.key.cmp(&b.key)));
         if let Some(first) = sorted.first().filter(|e| fresh && e.key.iter().any(|b| *b != 0)) {
             line(&vec![0; first.key.len()], None, None, INTERVAL_END, false);
         }
@@ -221,7 +232,7 @@ fn elements_text(
             }
         }
     } else {
-        for element in elements.iter() {
+        for element in elements {
             if element.key.is_empty() {
                 line(&[], None, Some(&element.value), CATCH_ALL, false);
                 continue;

@@ -95,6 +95,8 @@ pub(crate) struct Program<'c, 'a> {
     pub ctx: &'c Context<'a>,
     pub family: Family,
     pub table: Arc<str>,
+    /// Where the table was named.
+    pub table_loc: Option<Loc>,
     /// First free slot.
     next: usize,
     pub ops: Vec<Op>,
@@ -112,6 +114,7 @@ impl<'c, 'a> Program<'c, 'a> {
             ctx,
             family,
             table,
+            table_loc: None,
             next: 0,
             ops: Vec::new(),
             places: Vec::new(),

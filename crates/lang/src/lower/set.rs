@@ -1,5 +1,6 @@
 //! Sets, maps and elements.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use penstock_program::Data;
@@ -13,6 +14,7 @@ use crate::ast::expr::{Expr, ExprKind, SetElem};
 use crate::cache::{DataKind, Field, KeyType, SetInfo};
 use crate::eval::bitmask;
 use crate::eval::context::Base;
+use crate::eval::set::{bounds, key_of};
 use crate::eval::{AnonymousSet, Context};
 use crate::lower::expr::{bytes_of, export, field_bytes, verdict};
 use crate::lower::{Lowered, Places, Program};
@@ -89,24 +91,20 @@ pub(crate) fn anonymous(
     let mut locs = Vec::new();
     if let Some(Expr { kind: ExprKind::Set { elements: list, .. }, .. }) = &set.elements {
         let mut program = Program::new(ctx, family, table.clone());
-        for element in list {
+        for element in in_nft_order(list, info) {
             elements.push(lower_element(element, info, ctx, &mut program));
             locs.push(element_loc(element));
         }
     }
     let mut description = description(info);
     description.constant = set.constant;
-    description.size = match set.size {
-        Some(size) => Some(size),
-        None if set.elements.is_some() => Some(element_count(info, &elements)),
-        // A meter that says nothing gets as many as other dynamic sets.
-        None => Some(65535),
-    };
+    let counted = set.elements.is_some().then(|| element_count(info, &elements));
+    description.size = set.size.or(counted);
     let name: Arc<str> = match info.name.rsplit_once('#') {
         Some((pattern, _)) => pattern.into(),
         None => info.name.clone(),
     };
-    let places = Places { whole: set.loc, table: table_loc, set: Some(set.loc), ..Places::default() };
+    let places = Places { whole: set.loc, set: Some(set.loc), ..Places::default() };
     let mut out = vec![Lowered {
         change: Change::AddSet {
             family,
@@ -126,7 +124,7 @@ pub(crate) fn anonymous(
                 userdata: set_userdata(info).encode(),
             },
         },
-        places: places.clone(),
+        places: Places { table: table_loc, ..places.clone() },
     }];
     if !elements.is_empty() {
         out.push(Lowered {
@@ -165,31 +163,34 @@ pub fn fit_to_elements(set: &mut [Lowered], elements: &[Lowered], ctx: &Context<
     }
 }
 
+/// Elements in the order in which nft hands them over: intervals are sorted, and of equal ones the last comes first.
+fn in_nft_order<'e>(elements: &'e [Expr], info: &SetInfo) -> Vec<&'e Expr> {
+    if !info.interval || info.key.is_concat() {
+        return elements.iter().collect();
+    }
+    let mut sorted: Vec<_> = elements.iter().rev().collect();
+    sorted.sort_by_cached_key(|element| {
+        // The catch-all is behind the others.
+        match bounds(key_of(element)) {
+            Some((from, to)) => (false, from, Reverse(to)),
+            None => (true, 0, Reverse(0)),
+        }
+    });
+    sorted
+}
+
 /// How many elements the kernel would hold: both ends of an interval count where it keeps them apart.
 fn element_count(info: &SetInfo, elements: &ElementList<ElementValue>) -> u32 {
     if !info.interval || info.key.is_concat() {
         return elements.len() as u32;
     }
-    let keyed: Vec<_> = elements.iter().collect();
-    let mut sorted: Vec<_> = keyed
-        .iter()
-        .filter(|e| !e.key.is_empty())
-        .map(|e| (&*e.key, e.key_end.as_deref().unwrap_or(&e.key)))
-        .collect();
-    sorted.sort_unstable();
-    let mut count = elements.len() as u32;
-    if sorted.first().is_some_and(|(from, _)| from.iter().any(|b| *b != 0)) {
-        count += 1;
+    // nft counts the end even of an interval that has none, or where another one begins.
+    let (mut intervals, mut gap_before) = (0, true);
+    for element in elements.iter().filter(|e| !e.key.is_empty()) {
+        intervals += 1;
+        gap_before &= element.key.iter().any(|b| *b != 0);
     }
-    for (i, (_, to)) in sorted.iter().enumerate() {
-        // nft counts the end even of an interval that has none.
-        let next = key_after(to);
-        let following = sorted.get(i + 1).map(|(from, _)| *from);
-        if !info.anonymous || next.is_none() || following != next.as_deref() {
-            count += 1;
-        }
-    }
-    count
+    elements.len() as u32 + intervals + u32::from(gap_before && intervals > 0)
 }
 
 /// The key after the last one of an interval; `None` if there is none.

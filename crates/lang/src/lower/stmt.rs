@@ -22,6 +22,8 @@ use crate::proto::{Proto, Template, transport};
 use crate::source::Loc;
 use crate::userdata;
 
+/// Slots of four bytes in a register.
+const WHOLE_REGISTER: usize = 4;
 /// `NFT_PAYLOAD_L4CSUM_PSEUDOHDR`.
 const PSEUDO_HEADER: u32 = 1;
 
@@ -284,6 +286,8 @@ impl Program<'_, '_> {
             _ => (key, 0),
         };
         let sreg_key = self.argument(inner);
+        // nft keeps no less than a whole register for the key.
+        self.next = self.next.max(base + WHOLE_REGISTER);
         let sreg_data = data.map(|d| self.argument(d));
         self.release(base);
         let mut exprs = match &key.kind {
@@ -299,7 +303,7 @@ impl Program<'_, '_> {
         self.chain_id += 1;
         let name: Arc<str> =
             format!("__chain%d#{}", u64::from(loc.start) << 8 | u64::from(self.chain_id)).into();
-        let places = Places { whole: loc, ..Places::default() };
+        let places = Places { table: self.table_loc, ..Places::default() };
         self.chains.push(Lowered {
             change: Change::AddChain {
                 family: self.family,
@@ -313,10 +317,12 @@ impl Program<'_, '_> {
                     userdata: userdata::with_comment(None),
                 },
             },
-            places: places.clone(),
+            // A chain without a name stands nowhere.
+            places: Places { whole: Loc::NOWHERE, ..Places::default() },
         });
         for rule in &block.rules {
             let mut inner = Program::new(self.ctx, self.family, self.table.clone());
+            inner.table_loc = self.table_loc;
             inner.chain_id = self.chain_id;
             let expressions = inner.rule(rule);
             self.chain_id = inner.chain_id;
@@ -354,6 +360,7 @@ fn pseudo_header(proto: &Proto, field: &Template) -> u32 {
 /// What a refusal of a statement's VM expressions points at: the set or object it names, or all of it.
 fn blamed(stmt: &Stmt) -> Loc {
     match &stmt.kind {
+        StmtKind::PayloadSet { target, .. } | StmtKind::ExthdrSet { target, .. } => target.loc,
         StmtKind::ObjRef { expr, .. } => match &expr.kind {
             ExprKind::String(_) => expr.loc,
             _ => keyword(stmt),

@@ -54,7 +54,7 @@ impl Parser<'_> {
                 ("tcp", "option") => return self.tcp_option(start),
                 ("ip", "option") => return self.ipv4_option(start),
                 ("dccp", "option") => return self.dccp_option(start),
-                ("sctp", "chunk") => return self.sctp_chunk(start),
+                ("sctp", "chunk") => return self.sctp_chunk(),
                 _ => {}
             }
         }
@@ -253,8 +253,10 @@ impl Parser<'_> {
         self.option_field(desc, "ip", start)
     }
 
-    fn sctp_chunk(&mut self, start: Loc) -> Parsed<Expr> {
+    fn sctp_chunk(&mut self) -> Parsed<Expr> {
         self.take();
+        // To nft the expression begins with the chunk's name.
+        let start = self.here();
         self.keywords = words::keywords_behind("chunk");
         let Some(desc) = exthdr::sctp_chunk(self.word()) else { return self.unexpected(&[]) };
         self.take();

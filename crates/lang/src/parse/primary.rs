@@ -162,7 +162,10 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
-        if !super::words::is_symbol_behind_ct(self.word()) {
+        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is still one.
+        let complete =
+            dir.is_some() && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
+        if !complete && !super::words::is_symbol_behind_ct(self.word()) {
             self.close("ct")?;
         }
         Ok(expr)

@@ -359,43 +359,26 @@ impl Parser<'_> {
         Ok(Expr::new(kind, self.since(start)))
     }
 
-    /// A key, and statements, timeout and comment that may follow it. Without any the key itself.
+    /// A key, then statements, then timeout and comment that may follow it. Without any the key itself.
     pub(super) fn with_options(&mut self, key: Expr, start: Loc) -> Parsed<Expr> {
         if self.tok() != Tok::Word {
             return Ok(key);
         }
-        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
-        let mut any = false;
-        loop {
-            match self.word() {
-                "timeout" => {
-                    self.take();
-                    elem.timeout = Some(self.time()?);
-                }
-                "expires" => {
-                    self.take();
-                    elem.expires = Some(self.time()?);
-                }
-                "comment" => elem.comment = Some(self.comment()?),
-                _ => match self.stateful_stmt()? {
-                    Some(stmt) => elem.stmts.push(stmt),
-                    None => break,
-                },
-            }
-            any = true;
-        }
-        if !any {
-            return Ok(elem.key);
-        }
-        Ok(Expr::new(ExprKind::SetElem(Box::new(elem)), self.since(start)))
+        let stmts = self.stateful_stmts()?;
+        self.element_options(key, stmts, start)
     }
 
     /// Key of `add @s { key timeout 5s … }` and `meter`: no statements here.
     pub(super) fn update_key(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let key = self.lhs_concat()?;
-        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
-        let mut any = false;
+        self.element_options(key, Vec::new(), start)
+    }
+
+    /// Timeout and comment of an element. Without any, and without statements, it is its key.
+    fn element_options(&mut self, key: Expr, stmts: Vec<Stmt>, start: Loc) -> Parsed<Expr> {
+        let mut any = !stmts.is_empty();
+        let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts };
         loop {
             match self.word() {
                 "timeout" => {

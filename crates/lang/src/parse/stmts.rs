@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{CtKey, DynsetOp, LimitType, MetaKey, NatType, ObjectType, RejectType};
+use penstock_program::expr::{
+    CtKey, DynsetOp, ExthdrOp, LimitType, MetaKey, NatType, ObjectType, RejectType,
+};
 
 use super::sets::Maps;
 use super::{Parsed, Parser};
@@ -74,12 +76,6 @@ impl Parser<'_> {
         // A queue's number is no part of the older form to nft.
         let older_queue = self.at("queue") && !matches!(self.second_word(), "to" | "flags");
         let kind = self.stmt_kind(start)?;
-        if let StmtKind::Limit(_) = kind
-            && self.inputs.slice(self.last) == "packets"
-        {
-            // Nothing more is read to know that it ends.
-            self.keywords = &[];
-        }
         let loc = if older_queue { start } else { self.since(start) };
         Ok(Stmt { kind, loc })
     }
@@ -126,7 +122,7 @@ impl Parser<'_> {
                     let kind = if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
                     self.take();
                     self.need("set")?;
-                    Ok(StmtKind::ObjRef { kind, expr: self.argument()? })
+                    Ok(StmtKind::ObjRef { kind, expr: self.scoped("ct", Self::target)? })
                 }
                 _ => self.match_or_write(start),
             },
@@ -161,6 +157,7 @@ impl Parser<'_> {
                     return self.unexpected(&["option"]);
                 }
                 let target = self.tcp_option(start)?;
+                self.ends_by_itself();
                 Ok(StmtKind::ExthdrReset { target })
             }
             "xt" => self.xt(start),
@@ -330,6 +327,7 @@ impl Parser<'_> {
             if self.eat("burst") {
                 burst = self.number_as()?;
                 self.need("packets")?;
+                self.ends_by_itself();
                 if burst == 0 {
                     let loc = self.since(start);
                     return self.error(loc, "packet limit burst must be > 0");
@@ -337,8 +335,7 @@ impl Parser<'_> {
             }
             return Ok(StmtKind::Limit(Limit { rate, unit, kind: LimitType::Packets, burst, over }));
         }
-        let token = self.peek();
-        if token.tok != Tok::Word {
+        if !self.at_data_unit() {
             return self.unexpected(&["/", "string", "bytes"]);
         }
         // `mbytes/second` is a single word.
@@ -348,26 +345,28 @@ impl Parser<'_> {
             None => (&*word, None),
         };
         self.take();
+        let wrong = if unit.is_some() { "Wrong rate format" } else { "wrong rate format" };
         let whole = self.since(start);
-        let Some(factor) = data_unit(size) else { return self.error(whole, "Wrong rate format") };
+        let Some(factor) = data_unit(size) else { return self.error(whole, wrong) };
         let unit = match unit {
             Some(time) => match units::seconds(time) {
                 Some(unit) => unit,
-                None => return self.error(whole, "Wrong rate format"),
+                None => return self.error(whole, wrong),
             },
             None => {
                 self.need_tok(Tok::Slash)?;
                 self.time_unit()?
             }
         };
-        let Some(rate) = rate.checked_mul(factor) else { return self.error(whole, "Wrong rate format") };
+        let Some(rate) = rate.checked_mul(factor) else { return self.error(whole, wrong) };
         let mut burst = 0;
         if self.eat("burst") {
             let loc = self.here();
             let n = self.number()?;
             let bytes = n.checked_mul(self.data_unit(loc)?).and_then(|n| u32::try_from(n).ok());
-            let Some(bytes) = bytes else { return self.error(loc, "Wrong rate format") };
+            let Some(bytes) = bytes else { return self.error(loc, wrong) };
             burst = bytes;
+            self.ends_by_itself();
         }
         Ok(StmtKind::Limit(Limit { rate, unit, kind: LimitType::Bytes, burst, over }))
     }
@@ -382,10 +381,15 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether a word is ahead that may be a unit: `bytes`, or one that is no keyword here.
+    fn at_data_unit(&mut self) -> bool {
+        let keywords = self.keywords;
+        let word = self.word();
+        word == "bytes" || !word.is_empty() && !keywords.contains(&word) && !super::words::is_reserved(word)
+    }
+
     fn data_unit(&mut self, start: Loc) -> Parsed<u64> {
-        let token = self.peek();
-        let keyword = |word: &str| word != "bytes" && super::words::keywords_behind("quota").contains(&word);
-        if token.tok != Tok::Word || super::words::is_reserved(self.word()) || keyword(self.word()) {
+        if !self.at_data_unit() {
             return self.unexpected(&["string", "bytes"]);
         }
         let factor = data_unit(self.word());
@@ -403,8 +407,18 @@ impl Parser<'_> {
     pub(super) fn quota(&mut self, start: Loc) -> Parsed<StmtKind> {
         let over = self.over();
         let bytes = self.bytes(start)?;
-        let used = if self.eat("used") { self.bytes(start)? } else { 0 };
+        let mut used = 0;
+        let start = self.here();
+        if self.eat("used") {
+            used = self.bytes(start)?;
+            self.ends_by_itself();
+        }
         Ok(StmtKind::Quota { bytes, used, over })
+    }
+
+    /// Nothing more is read to know that the statement ends, so that its keywords are none behind it.
+    fn ends_by_itself(&mut self) {
+        self.keywords = &[];
     }
 
     /// `N mbytes`
@@ -680,10 +694,11 @@ impl Parser<'_> {
 }
 
 fn is_writable(expr: &Expr) -> bool {
-    matches!(
-        expr.kind,
-        ExprKind::Meta { .. } | ExprKind::Ct { .. } | ExprKind::Payload(_) | ExprKind::Exthdr(_)
-    )
+    match &expr.kind {
+        ExprKind::Meta { .. } | ExprKind::Ct { .. } | ExprKind::Payload(_) => true,
+        ExprKind::Exthdr(exthdr) => exthdr.op != ExthdrOp::Ipv6,
+        _ => false,
+    }
 }
 
 /// Bytes. What follows the unit in a word is not looked at, as in nft's `data_unit_parse()`.

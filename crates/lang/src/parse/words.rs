@@ -212,6 +212,7 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "prefix",
             "to",
         ],
+        "igmp" => &["mrt", "group"],
         "ip6" => &[
             "saddr",
             "daddr",

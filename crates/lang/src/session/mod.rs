@@ -43,6 +43,7 @@ use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
 use penstock_sets::Element;
 
+use crate::ast::cmd::New;
 use crate::ast::{Cmd, CmdKind};
 use crate::datatype::Format;
 use crate::diag::{Diagnostic, Diagnostics, Severity};
@@ -54,7 +55,7 @@ use crate::names::Names;
 use crate::optimize::{Merge, optimize};
 use crate::parse::{self, MAX_ERRORS, Mode, parse};
 use crate::scope::Scope;
-use crate::source::{Files, Inputs, Origin};
+use crate::source::{Files, Inputs, Loc, Origin};
 use replay::Replay;
 
 /// What `--debug` shows.
@@ -423,12 +424,21 @@ impl<'a> Session<'a> {
         let mut held: Vec<Step> = Vec::new();
         let mut errors = 0;
         let mut good = !diags.has_errors();
+        let mut refused_set = None;
         for mut cmd in expand(cmds) {
             if self.is_late() {
                 return;
             }
+            let name = cmd.target.name.as_ref().map(|name| name.loc).filter(|loc| *loc != Loc::default());
+            // Nothing is said of the elements of a declaration that was refused.
+            if name.is_some() && name == refused_set && matches!(cmd.kind, CmdKind::Add(New::Elements(_))) {
+                continue;
+            }
             if !evaluate(&mut cmd, ctx, diags) {
                 good = false;
+                if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
+                    refused_set = name;
+                }
                 errors += 1;
                 if errors >= MAX_ERRORS {
                     break;

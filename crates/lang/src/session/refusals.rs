@@ -3,11 +3,23 @@
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
 
-use crate::diag::{Diagnostic, most_similar};
+use crate::diag::{Diagnostic, most_similar_of};
 use crate::lower::Places;
+
+/// What a command is about, as far as something like it is looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Table,
+    Chain,
+    Rule,
+    Set,
+    Object,
+    Flowtable,
+}
 
 /// What a change speaks of: kept when the change itself goes into the ruleset.
 pub(super) struct Subject {
+    kind: Option<Kind>,
     place: Option<(Family, String)>,
     named: Option<String>,
     /// Elements are to be deleted.
@@ -19,6 +31,7 @@ impl Subject {
         // nft does not look for what is to be emptied, and so knows nothing alike.
         let flushes = matches!(change, Change::DeleteRule { handle: None, .. });
         Subject {
+            kind: kind(change),
             place: place(change).filter(|_| !flushes).map(|(family, table)| (family, table.to_owned())),
             named: name_in(change).map(str::to_owned),
             deletes_elements: matches!(change, Change::DeleteElements { .. }),
@@ -45,56 +58,67 @@ pub(super) fn diagnostic(
     {
         return Diagnostic::error(loc, "element does not exist");
     }
-    let near = if e.errno == Errno::Enoent { suggestion(e.blame, subject, generation) } else { None };
+    let named = !matches!(e.blame, Blame::Whole | Blame::Element(_) | Blame::Expression(_));
+    let near = if named && e.errno == Errno::Enoent { suggestion(subject, generation) } else { None };
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
         None => Diagnostic::error(loc, format!("Could not process rule: {text}")),
     }
 }
 
-fn suggestion(blame: Blame, subject: &Subject, generation: &Generation) -> Option<String> {
+/// What could have been meant. To nft that is what has that name, or one like it, in any table; where the table that was named
+/// is not there, it is the table of what was found.
+fn suggestion(subject: &Subject, generation: &Generation) -> Option<String> {
     let (family, table) = subject.place.as_ref().map(|(family, table)| (*family, table.as_str()))?;
-    let named = subject.named.as_deref();
-    let quoted = |kind: &str, name: &str, table: &Table| {
-        format!("{kind} ‘{name}’ in table {} ‘{}’", table.family.name(), table.name)
+    let kind = subject.kind?;
+    let wanted = if kind == Kind::Table { table } else { subject.named.as_deref()? };
+    let candidates: Vec<(&Table, &str)> =
+        generation.tables.iter().flat_map(|t| names(kind, t).into_iter().map(|name| (&**t, name))).collect();
+    let exact = candidates.iter().find(|(_, name)| *name == wanted).copied();
+    let (found_in, near) = match exact {
+        Some(found) => found,
+        None => most_similar_of(wanted, candidates, |(_, name)| name)?,
     };
-    let tables = || generation.tables.iter().map(|t| &**t);
-    let own = tables().find(|t| t.family == family && &*t.name == table);
-    match blame {
-        Blame::Table => {
-            let near = most_similar(table, tables().filter(|t| t.family == family).map(|t| &*t.name))?;
-            Some(format!("table ‘{near}’ in family {}", family.name()))
-        }
-        Blame::Chain => {
-            let own = own?;
-            let chains = own.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name);
-            Some(quoted("chain", most_similar(named?, chains)?, own))
-        }
-        Blame::Set => {
-            let own = own?;
-            let sets = own.sets.iter().filter(|s| !s.anonymous).map(|s| &*s.name);
-            let near = most_similar(named?, sets)?;
-            let map = own.sets.iter().any(|s| &*s.name == near && s.data.is_some());
-            Some(quoted(if map { "map" } else { "set" }, near, own))
-        }
-        Blame::Object => {
-            let own = own?;
-            Some(quoted("obj", most_similar(named?, own.objects.iter().map(|o| &*o.name))?, own))
-        }
-        Blame::Flowtable => {
-            let own = own?;
-            let near = most_similar(named?, own.flowtables.iter().map(|f| &*f.name))?;
-            Some(quoted("flowtable", near, own))
-        }
-        Blame::Whole
-        | Blame::Handle
-        | Blame::Position
-        | Blame::Hook
-        | Blame::Type
-        | Blame::Policy
-        | Blame::Element(_)
-        | Blame::Expression(_) => None,
+    let there = found_in.family.name();
+    if !generation.tables.iter().any(|t| t.family == family && *t.name == *table) {
+        return Some(format!("table ‘{}’ in family {there}", found_in.name));
     }
+    let word = match kind {
+        Kind::Table => return None,
+        Kind::Rule if exact.is_some() => return None,
+        Kind::Rule | Kind::Chain => "chain",
+        Kind::Set => match found_in.sets.iter().find(|s| *s.name == *near) {
+            Some(set) if set.data.is_some() => "map",
+            _ => "set",
+        },
+        Kind::Object => "obj",
+        Kind::Flowtable => "flowtable",
+    };
+    Some(format!("{word} ‘{near}’ in table {there} ‘{}’", found_in.name))
+}
+
+/// What of a kind a table has, by name; of rules the chains.
+fn names(kind: Kind, table: &Table) -> Vec<&str> {
+    match kind {
+        Kind::Table => vec![&*table.name],
+        Kind::Rule | Kind::Chain => table.chains.iter().filter(|c| !c.anonymous).map(|c| &*c.name).collect(),
+        Kind::Set => table.sets.iter().filter(|s| !s.anonymous).map(|s| &*s.name).collect(),
+        Kind::Object => table.objects.iter().map(|o| &*o.name).collect(),
+        Kind::Flowtable => table.flowtables.iter().map(|f| &*f.name).collect(),
+    }
+}
+
+/// What a change is about.
+fn kind(change: &Change) -> Option<Kind> {
+    Some(match change {
+        Change::AddTable { .. } | Change::DeleteTable { .. } => Kind::Table,
+        Change::AddChain { .. } | Change::RenameChain { .. } | Change::DeleteChain { .. } => Kind::Chain,
+        Change::AddRule { .. } | Change::DeleteRule { .. } => Kind::Rule,
+        Change::AddSet { .. } | Change::DeleteSet { .. } => Kind::Set,
+        Change::AddElements { .. } | Change::DeleteElements { .. } => return None,
+        Change::AddObject { .. } | Change::DeleteObject { .. } => Kind::Object,
+        Change::AddFlowtable { .. } | Change::DeleteFlowtable { .. } => Kind::Flowtable,
+    })
 }
 
 /// Family and table of a change.

@@ -142,6 +142,16 @@ fn refusals_stand_under_what_the_ruleset_blames() {
             "Could not process rule: No such file or directory",
             "                      ^^^^^^^",
         ),
+        (
+            "add rule ip t chainy accept",
+            "No such file or directory; did you mean table ‘t’ in family inet?",
+            "            ^",
+        ),
+        (
+            "delete chain ip t chainy",
+            "No such file or directory; did you mean table ‘t’ in family inet?",
+            "                ^",
+        ),
         ("create chain inet t other", "Could not process rule: File exists", "                    ^^^^^"),
         (
             "delete element inet t s { 10.0.0.1 }",
@@ -523,4 +533,42 @@ fn what_is_wrong_is_told_before_what_is_refused_and_undoes_all() {
     let reset = nft(Options::default(), &("reset counters\n".to_owned() + wrong), &mut ruleset);
     assert_eq!((reset.stdout.as_str(), reset.stderr), ("", told("reset counters\n")));
     assert_eq!(good("list ruleset", &mut ruleset), ROUTER);
+}
+
+#[test]
+fn elements_carry_what_the_declaration_of_their_set_says() {
+    let mut ruleset = Ruleset::default();
+    good("table ip t { set s { type ipv4_addr; counter; }; }", &mut ruleset);
+    // The set is known from the ruleset, not from the text.
+    good("add element ip t s { 198.18.0.1 counter packets 3 bytes 4 }", &mut ruleset);
+    let listed = good("list ruleset", &mut ruleset);
+    assert!(listed.contains("elements = { 198.18.0.1 counter packets 3 bytes 4 }"), "{listed}");
+    for (element, message, marks) in [
+        (
+            "198.18.0.2 limit rate 3/second",
+            "statement mismatch, element expects limit, but set has type counter",
+            "                                ^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            "198.18.0.2 counter limit rate 3/second",
+            "number of statements mismatch, set expects 1 but element has 2",
+            "                     ^^^^^^^^^^",
+        ),
+    ] {
+        let line = format!("add element ip t s {{ {element} }}");
+        let outcome = nft(Options::default(), &line, &mut ruleset);
+        assert_eq!(outcome.stderr, format!("Error: {message}\n{line}\n{marks}\n"));
+    }
+}
+
+#[test]
+fn adjacent_intervals_of_a_map_are_counted_and_sent_as_nft_does() {
+    let options = Options { debug: Debug { netlink: true, ..Debug::default() }, ..Options::default() };
+    let mut ruleset = Ruleset::default();
+    good("table ip t { chain c { }; }", &mut ruleset);
+    let line = "add rule ip t c ip ttl vmap { 1-5 : accept, 6-9 : drop }";
+    let outcome = nft(options, line, &mut ruleset);
+    let sent = "__map%d t f size 5\n__map%d t 0\n\telement 00000000  : 1 [end]\telement 00000001  : accept 0 [end]\t\
+                element 00000006  : drop 0 [end]\telement 0000000a  : 1 [end]\n";
+    assert!(outcome.stdout.starts_with(sent), "{}", outcome.stdout);
 }

@@ -13,7 +13,7 @@ use crate::change::Mode;
 use crate::content::Mark;
 use crate::model::{ElementData, ElementValue, MapData, Set};
 use crate::references::{self, Reference};
-use crate::{Blame, Errno, Error, live};
+use crate::{Blame, Errno, Error, Family, live, places};
 
 /// Most statements of an element (`NFT_SET_EXPR_MAX`).
 const EXPRS_MAX: usize = 2;
@@ -133,7 +133,7 @@ impl OpenTable<'_> {
         }
         let set = &self.table.sets[at];
         self.check_data(set, element.value.data.as_ref())?;
-        prepare(set, &mut element, now)?;
+        prepare(set, self.table.family, &mut element, now)?;
         let reference = references::of_element(set.data, &element.value);
         if let Some(reference) = reference {
             self.index.count(reference, true);
@@ -334,7 +334,7 @@ fn expiry(timeout: u64, now: u64) -> Option<u64> {
 }
 
 /// Completes an element as the kernel does: expiry from the timeouts, own copies of the set's statements.
-fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(), Errno> {
+fn prepare(set: &Set, family: Family, element: &mut Element<ElementValue>, now: u64) -> Result<(), Errno> {
     let value = &mut element.value;
     if set.description.timeout {
         let timeout = value.timeout().unwrap_or(set.timeout);
@@ -369,6 +369,7 @@ fn prepare(set: &Set, element: &mut Element<ElementValue>, now: u64) -> Result<(
         {
             return Err(Errno::Eopnotsupp);
         }
+        value.exprs().iter().try_for_each(|e| places::available(family, e))?;
     }
     value.change_extras(|extras| extras.states = live::states_of(&extras.exprs, now));
     Ok(())

@@ -257,12 +257,14 @@ impl OpenTable<'_> {
             (None, Some(_)) => return Err(Errno::Einval),
         }
         if !dynset.exprs.is_empty() {
+            dynset.exprs.iter().try_for_each(|e| places::available(self.table.family, e))?;
             if !set.description.dynamic {
                 return Err(Errno::Einval);
             }
             let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
             let given = dynset.exprs.len();
             if !dynset.exprs.iter().all(live::is_stateful)
+                || set.description.timeout && dynset.exprs.iter().any(live::collects)
                 || !set.exprs.is_empty()
                     && (set.exprs.len() != given || !set.exprs.iter().zip(&dynset.exprs).all(alike))
             {

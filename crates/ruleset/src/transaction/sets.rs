@@ -9,7 +9,7 @@ use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewSet};
 use crate::content::Content;
 use crate::model::{MapData, Set};
-use crate::{Blame, Errno, Error, live, references};
+use crate::{Blame, Errno, Error, Family, live, places, references};
 
 /// Longest key and longest data, in bytes (`NFT_DATA_VALUE_MAXLEN`).
 const VALUE_MAX: usize = 64;
@@ -20,7 +20,7 @@ impl OpenTable<'_> {
     pub(super) fn add_set(&mut self, mode: Mode, mut new: NewSet) -> Result<Applied, Error> {
         checked_name(&new.name, Blame::Set)?;
         new.description.map = new.data.is_some();
-        checked_set(&new).map_err(|errno| Error::new(errno, Blame::Whole))?;
+        checked_set(&new, self.table.family).map_err(|errno| Error::new(errno, Blame::Whole))?;
         if let Some(&handle) = self.index.sets.get(&new.name) {
             return self.update_set(handle, mode, new);
         }
@@ -121,7 +121,7 @@ impl OpenTable<'_> {
     }
 }
 
-fn checked_set(new: &NewSet) -> Result<(), Errno> {
+fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     let d = &new.description;
     if matches!(new.data, Some(MapData::Object(_))) && d.dynamic
         || new.anonymous && d.timeout && !d.dynamic
@@ -149,10 +149,10 @@ fn checked_set(new: &NewSet) -> Result<(), Errno> {
     if new.exprs.len() > EXPRS_MAX {
         return Err(Errno::E2big);
     }
-    if !new.exprs.iter().all(live::is_stateful) {
+    if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects) {
         return Err(Errno::Eopnotsupp);
     }
-    Ok(())
+    new.exprs.iter().try_for_each(|e| places::available(family, e))
 }
 
 /// `nft_set_is_same`.

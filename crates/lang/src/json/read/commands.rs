@@ -4,9 +4,10 @@ use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 use serde_json::{Map, Value};
 
-use super::{INTERNAL, Reader, maybe_text, type_name};
+use super::{Reader, maybe_text, type_name};
 use crate::ast::cmd::{Handle, Name, New, ObjKind, Target};
 use crate::ast::{Cmd, CmdKind};
+use crate::source::Loc;
 
 /// Verbs that take what `add` takes.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,15 +18,15 @@ pub(super) enum Verb {
 }
 
 pub(super) fn name(text: &str) -> Name {
-    Name { text: text.into(), loc: INTERNAL }
+    Name { text: text.into(), loc: Loc::NOWHERE }
 }
 
 pub(super) fn handle(value: u64) -> Handle {
-    Handle { value, loc: INTERNAL }
+    Handle { value, loc: Loc::NOWHERE }
 }
 
 fn cmd(kind: CmdKind, target: Target) -> Cmd {
-    Cmd { kind, target, loc: INTERNAL }
+    Cmd { kind, target, loc: Loc::NOWHERE }
 }
 
 /// Stateful objects by their name in commands.

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{INTERNAL, Reader, expr, maybe_text, type_name};
+use super::{Reader, expr, maybe_text, type_name};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::stmt::Stmt;
 use crate::datatype::{DataType, Type};
+use crate::source::Loc;
 
 /// Kinds of place in which only some expressions may stand, as bits: one within another counts as both.
 pub(super) struct Place;
@@ -121,7 +122,7 @@ impl Reader<'_> {
             Value::Bool(truth) => {
                 let dtype = Type::Base(DataType::Boolean);
                 let value = ExprKind::Value(u128::from(*truth));
-                let mut expr = Expr::typed(value, INTERNAL, dtype, ByteOrder::Host, 1);
+                let mut expr = Expr::typed(value, Loc::NOWHERE, dtype, ByteOrder::Host, 1);
                 expr.constant = true;
                 expr.singleton = true;
                 Some(expr)
@@ -216,7 +217,7 @@ impl Reader<'_> {
         elem.comment = maybe_text(object, "comment").map(Into::into);
         for (name, body) in object {
             if let Some(kind) = self.stateful(name, body) {
-                elem.stmts.push(Stmt { kind: kind?, loc: INTERNAL });
+                elem.stmts.push(Stmt { kind: kind?, loc: Loc::NOWHERE });
             }
         }
         Some(expr(ExprKind::SetElem(Box::new(elem))))

@@ -5,12 +5,13 @@ use penstock_program::expr::{
 };
 use serde_json::{Map, Value};
 
-use super::{INTERNAL, Reader, expr, maybe_text, several, type_name};
+use super::{Reader, expr, maybe_text, several, type_name};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, Exthdr, Payload};
 use crate::datatype::{DataType, Type};
 use crate::exthdr::{self, ExthdrDesc};
 use crate::keys;
 use crate::proto::{self, Template};
+use crate::source::Loc;
 
 type Object = Map<String, Value>;
 
@@ -21,17 +22,17 @@ const FIB_IIF: u32 = 8;
 const FIB_OIF: u32 = 16;
 
 fn of_template(kind: ExprKind, field: &Template) -> Expr {
-    Expr::typed(kind, INTERNAL, Type::Base(field.dtype), field.order, field.len)
+    Expr::typed(kind, Loc::NOWHERE, Type::Base(field.dtype), field.order, field.len)
 }
 
 fn raw_bits(kind: ExprKind, len: u32) -> Expr {
-    Expr::typed(kind, INTERNAL, Type::Base(DataType::Integer), ByteOrder::Big, len)
+    Expr::typed(kind, Loc::NOWHERE, Type::Base(DataType::Integer), ByteOrder::Big, len)
 }
 
 /// Whether a header or option is there.
 fn presence(op: ExthdrOp, desc: Option<&'static ExthdrDesc>, kind: u8) -> Expr {
     let exthdr = ExprKind::Exthdr(Exthdr::presence(op, desc, kind));
-    Expr::typed(exthdr, INTERNAL, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
+    Expr::typed(exthdr, Loc::NOWHERE, Type::Base(DataType::Boolean), ByteOrder::Big, 8)
 }
 
 fn exthdr_field(desc: &'static ExthdrDesc, field: &'static Template) -> Expr {

@@ -25,9 +25,6 @@ use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::source::Loc;
 
-/// The place of everything that JSON says: none in any input.
-const INTERNAL: Loc = Loc { input: u32::MAX, start: 0, end: 0 };
-
 /// The newest schema that is understood.
 const SCHEMA: i64 = 1;
 
@@ -94,7 +91,7 @@ impl Reader<'_> {
 
     /// An error at no place.
     fn error<T>(&mut self, message: impl Into<String>) -> Option<T> {
-        self.diags.push(Diagnostic::error(INTERNAL, message));
+        self.diags.push(Diagnostic::error(Loc::NOWHERE, message));
         None
     }
 
@@ -190,7 +187,7 @@ fn chains_first(run: &mut [Cmd]) {
 /// The place of a command: nowhere, but it still tells which one.
 fn place_of(index: usize) -> Loc {
     let index = u32::try_from(index + 1).unwrap_or(0);
-    Loc { start: index, end: index, ..INTERNAL }
+    Loc { start: index, end: index, ..Loc::NOWHERE }
 }
 
 /// The commands of a document with the handles that the objects they made got, as `nft -j -e -f` answers. A handle
@@ -198,7 +195,8 @@ fn place_of(index: usize) -> Loc {
 pub fn with_handles(document: &str, handles: impl IntoIterator<Item = (Loc, u64)>) -> Value {
     let mut document: Value = serde_json::from_str(document).unwrap_or_default();
     for (loc, handle) in handles {
-        let Some(index) = (loc.start as usize).checked_sub(1).filter(|_| loc.input == INTERNAL.input) else {
+        let Some(index) = (loc.start as usize).checked_sub(1).filter(|_| loc.input == Loc::NOWHERE.input)
+        else {
             continue;
         };
         let command = document.get_mut("nftables").and_then(|list| list.get_mut(index));
@@ -232,7 +230,7 @@ fn in_range<T: TryFrom<i128>>(n: &serde_json::Number) -> Option<T> {
 }
 
 fn expr(kind: ExprKind) -> Expr {
-    Expr::new(kind, INTERNAL)
+    Expr::new(kind, Loc::NOWHERE)
 }
 
 fn type_name(value: &Value) -> &'static str {

@@ -7,7 +7,7 @@ use penstock_ruleset::model::{ChainType, Family, Hook};
 use serde_json::{Map, Value};
 
 use super::commands::{Verb, handle, name};
-use super::{INTERNAL, Reader, expr, flag, maybe_text, several, type_name};
+use super::{Reader, expr, flag, maybe_text, several, type_name};
 use crate::ast::cmd::{
     ChainBlock, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec, RuleBlock,
     SetBlock, SetData, TableBlock, Target,
@@ -16,6 +16,7 @@ use crate::ast::expr::{ByteOrder, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind, Expr, ExprKind};
 use crate::datatype::{DataType, Type};
 use crate::print::hook_by_name;
+use crate::source::Loc;
 
 /// Longest names of helpers (`NF_CT_HELPER_NAME_LEN`) and security contexts (`NFT_SECMARK_CTX_MAXLEN`).
 const HELPER_MAX: usize = 16;
@@ -125,12 +126,12 @@ impl Reader<'_> {
         };
         Some(Some(HookSpec {
             kind,
-            type_loc: INTERNAL,
+            type_loc: Loc::NOWHERE,
             hook,
-            hook_loc: INTERNAL,
+            hook_loc: Loc::NOWHERE,
             priority: priority_of(priority),
             devices,
-            loc: INTERNAL,
+            loc: Loc::NOWHERE,
         }))
     }
 
@@ -179,7 +180,7 @@ impl Reader<'_> {
                 None => return self.error(format!("Parsing expr array at index {i} failed.")),
             }
         }
-        Some(RuleBlock { stmts, comment: comment(object), loc: INTERNAL, ..RuleBlock::default() })
+        Some(RuleBlock { stmts, comment: comment(object), loc: Loc::NOWHERE, ..RuleBlock::default() })
     }
 
     pub(super) fn set(&mut self, object: &Object, verb: Verb, map: bool) -> Option<Cmd> {
@@ -188,7 +189,7 @@ impl Reader<'_> {
         if matches!(verb, Verb::Delete { .. }) {
             return Some(self.with_verb(verb, kind, target, || New::Set(SetBlock::default())));
         }
-        let mut set = SetBlock { map, loc: INTERNAL, comment: comment(object), ..SetBlock::default() };
+        let mut set = SetBlock { map, loc: Loc::NOWHERE, comment: comment(object), ..SetBlock::default() };
         set.key = match object.get("type").and_then(|value| self.type_names(value)) {
             Some(key) => Some(key),
             None => return self.error("Invalid set type."),
@@ -361,7 +362,7 @@ impl Reader<'_> {
         } else {
             self.spec(object, kind)?
         };
-        let block = ObjectBlock { kind, value, comment: comment(object), loc: INTERNAL };
+        let block = ObjectBlock { kind, value, comment: comment(object), loc: Loc::NOWHERE };
         Some(self.with_verb(verb, ObjKind::Object(kind), target, || New::Object(block)))
     }
 
@@ -451,6 +452,7 @@ impl Reader<'_> {
 }
 
 fn priority_of(number: i32) -> PrioritySpec {
-    let zero = Expr::typed(ExprKind::Value(0), INTERNAL, Type::Base(DataType::Integer), ByteOrder::Host, 32);
-    PrioritySpec { expr: zero, offset: number, loc: INTERNAL }
+    let zero =
+        Expr::typed(ExprKind::Value(0), Loc::NOWHERE, Type::Base(DataType::Integer), ByteOrder::Host, 32);
+    PrioritySpec { expr: zero, offset: number, loc: Loc::NOWHERE }
 }

@@ -3,8 +3,9 @@
 use penstock_program::expr::{LimitType, ObjectType};
 use serde_json::{Map, Value};
 
-use super::{INTERNAL, Reader, flag, maybe_text, several};
+use super::{Reader, flag, maybe_text, several};
 use crate::ast::stmt::{Limit, Stmt, StmtKind};
+use crate::source::Loc;
 use crate::units;
 
 /// Packets of a limit's burst where none is given.
@@ -28,7 +29,7 @@ impl Reader<'_> {
                 None => self.error("Unexpected object type in stmt"),
             });
             match found {
-                Some(kind) => stmts.push(Stmt { kind, loc: INTERNAL }),
+                Some(kind) => stmts.push(Stmt { kind, loc: Loc::NOWHERE }),
                 None => return self.error(format!("Parsing expr array at index {i} failed.")),
             }
         }

@@ -4,10 +4,11 @@ use penstock_program::expr::{CtKey, DynsetOp, MetaKey, NatType, ObjectType, Reje
 use serde_json::{Map, Value};
 
 use super::exprs::Place;
-use super::{INTERNAL, Reader, expr, maybe_text, several, type_name};
+use super::{Reader, expr, maybe_text, several, type_name};
 use crate::ast::expr::{Expr, ExprKind, RelOp, SymbolKind};
 use crate::ast::stmt::{Log, Nat, NatKind, Reject, Stmt, StmtKind};
 use crate::datatype::symbols;
+use crate::source::Loc;
 
 type Object = Map<String, Value>;
 
@@ -28,7 +29,7 @@ impl Reader<'_> {
     pub(super) fn stmt(&mut self, value: &Value) -> Option<Stmt> {
         let (name, body) = self.only(value)?;
         let kind = self.stmt_kind(name, value, body)?;
-        Some(Stmt { kind, loc: INTERNAL })
+        Some(Stmt { kind, loc: Loc::NOWHERE })
     }
 
     fn stmt_kind(&mut self, name: &str, value: &Value, body: &Value) -> Option<StmtKind> {
@@ -327,7 +328,7 @@ impl Reader<'_> {
         let stmt = self.only(stmt).and_then(|(name, body)| self.stateful(name, body).flatten());
         match stmt {
             Some(kind) => {
-                let stmt = Box::new(Stmt { kind, loc: INTERNAL });
+                let stmt = Box::new(Stmt { kind, loc: Loc::NOWHERE });
                 Some(StmtKind::Meter { name, size, key, stmt })
             }
             None => self.error("Invalid meter statement."),
