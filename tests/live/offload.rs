@@ -166,3 +166,112 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
         assert!(!shown.contains("xdp") && !shown.contains(".port"), "{driver}: {shown}");
     }
 }
+
+/// The number behind a word in a line of the ruleset that has some text.
+fn counted(net: &Net, text: &str) -> u64 {
+    let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    let line = listed.lines().find(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {listed}"));
+    let mut words = line.split_whitespace().skip_while(|w| *w != "packets").skip(1);
+    words.next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn chains_run_on_their_devices_and_not_twice() {
+    let Some(mut net) = Net::new() else { return };
+    let rules = "flush ruleset
+             table netdev t {
+               set ports { type inet_service; flags interval; elements = { 7, 9-11 }; }
+               chain c {
+                 type filter hook ingress device r0 priority 0; policy accept; flags offload;
+                 udp dport @ports counter drop comment \"set\"
+                 ip6 nexthdr udp udp dport 99 counter drop comment \"six\"
+                 meta l4proto { icmp, icmpv6 } counter accept comment \"device\"
+               }
+               chain soft {
+                 type filter hook ingress device r0 priority 10
+                 meta l4proto { icmp, icmpv6 } counter comment \"software\"
+               }
+             }";
+    for driver in ["packet", "xdp", "xdp-generic"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        net.nft(rules);
+        let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+        assert!(listed.contains("policy accept; flags offload;"), "{driver}: {listed}");
+        let shown = net.ok(&net.r, "$PENSTOCK show");
+        assert!(shown.contains("runs chain netdev t c itself, at xdp"), "{driver}: {shown}");
+        let pings = |net: &Net| {
+            net.ok(&net.a, "ping -q -c 5 -i 0.05 -W 2 198.18.1.2");
+            net.ok(&net.a, "ping -q -c 5 -i 0.05 -W 2 2001:db8:1::2");
+        };
+        let send = |net: &Net, to: &str, port: u16, family: &str| {
+            let line = format!(
+                "python3 -c 'import socket; s = socket.socket(socket.{family}, socket.SOCK_DGRAM)
+for i in range(20): s.sendto(b\"x\", (\"{to}\", {port}))'"
+            );
+            net.ok(&net.a, &line);
+        };
+        pings(&net);
+        for port in [7, 10, 12] {
+            send(&net, "198.18.1.2", port, "AF_INET");
+        }
+        send(&net, "2001:db8:1::2", 99, "AF_INET6");
+        assert_eq!((counted(&net, "\"set\""), counted(&net, "\"six\"")), (40, 20), "{driver}");
+        // Neighbour discovery counts, too.
+        let on_device = counted(&net, "\"device\"");
+        assert!((10..30).contains(&on_device), "{driver}: {on_device}");
+        net.until("software has seen what the device let pass", |net| {
+            counted(net, "\"device\"") == counted(net, "\"software\"")
+        });
+        // What did not change counts on, whether the program does or not; reset zeroes it.
+        net.nft("table netdev another { }");
+        assert_eq!(counted(&net, "\"set\""), 40, "{driver}");
+        net.nft("insert rule netdev t c tcp dport 1 counter drop");
+        assert_eq!(counted(&net, "\"set\""), 40, "{driver}");
+        send(&net, "198.18.1.2", 9, "AF_INET");
+        assert_eq!(counted(&net, "\"set\""), 60, "{driver}");
+        net.ok(&net.r, "$PENSTOCK nft reset rules");
+        send(&net, "198.18.1.2", 9, "AF_INET");
+        assert_eq!(counted(&net, "\"set\""), 20, "{driver}");
+        // An element more, and the chain gone.
+        net.ok(&net.r, "$PENSTOCK nft add element netdev t ports '{ 12 }'");
+        send(&net, "198.18.1.2", 12, "AF_INET");
+        assert_eq!(counted(&net, "\"set\""), 40, "{driver}");
+        net.nft("flush ruleset");
+        let shown = net.ok(&net.r, "$PENSTOCK show; ip -d link show r0.port");
+        assert!(!shown.contains("runs chain"), "{driver}: {shown}");
+        assert_eq!(shown.contains("xdp"), driver != "packet", "{driver}: {shown}");
+        pings(&net);
+        net.down();
+    }
+}
+
+#[test]
+fn what_devices_cannot_run_is_refused_at_its_place() {
+    let Some(mut net) = Net::new() else { return };
+    net.ok(&net.r, "ip link add other type veth peer name other2; ip link set other up");
+    net.up("r0 r1 --driver xdp");
+    for (rules, place, reason) in [
+        (
+            "table netdev t {\n chain c {\n  type filter hook ingress device r0 priority 0; flags offload\n  \
+             limit rate 5/second drop\n }\n}",
+            ":4:3-26: Error: Could not process rule: Operation not supported: device r0 cannot run chain netdev t c",
+            "limit",
+        ),
+        (
+            "table netdev t {\n chain c {\n  type filter hook ingress device other priority 0; flags offload\n }\n}",
+            ":2:8-8: Error: Could not process rule: Operation not supported: device other cannot run chain netdev t c",
+            "it runs no programs",
+        ),
+        (
+            "table inet t {\n chain c {\n  type filter hook input priority 0; flags offload\n }\n}",
+            ":2:8-8: Error: Could not process rule: Operation not supported",
+            "",
+        ),
+    ] {
+        let file = net.directory.join("refused.nft");
+        std::fs::write(&file, rules).unwrap();
+        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK nft -f {}", file.display()));
+        assert!(!ok && said.contains(place) && said.contains(reason), "{said}");
+    }
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), "");
+}

@@ -194,6 +194,15 @@ pub struct Code {
 }
 
 impl Code {
+    /// Whether it does the same: the same instructions, and maps of the same kind that begin with the same contents.
+    pub fn is_same(&self, other: &Code) -> bool {
+        let maps = self.maps.iter().zip(&other.maps);
+        self.insns == other.insns
+            && self.functions == other.functions
+            && self.maps.len() == other.maps.len()
+            && maps.into_iter().all(|((at, a), (other_at, b))| at == other_at && a.begins_as(b))
+    }
+
     /// Number of instructions.
     pub fn len(&self) -> usize {
         self.insns.len()

@@ -83,6 +83,11 @@ impl Map {
         Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new() })
     }
 
+    /// Whether both are made from the same.
+    pub(crate) fn begins_as(&self, other: &Map) -> bool {
+        std::ptr::eq(self, other) || self.spec == other.spec && self.contents == other.contents
+    }
+
     /// What it was made from.
     pub fn spec(&self) -> &MapSpec {
         &self.spec

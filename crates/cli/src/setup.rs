@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use penstock_io::{Capture, LinkType};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload};
+use penstock_path::{
+    Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload, can_run_chains,
+};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -104,8 +106,11 @@ impl Setup {
 
     /// Loads the ruleset at a time, in nanoseconds since the epoch. What it lists is printed.
     pub fn ruleset(&self, names: &NetNames<'_>, now: u64, json: bool) -> Result<Ruleset, String> {
-        // No device of a run forwards flows itself.
-        let offloads = |flowtables: &_| can_offload(names.net(), flowtables, &[]);
+        // No device of a run forwards flows or runs chains itself.
+        let offloads = |linked: &Linked| {
+            can_offload(names.net(), &linked.flowtables, &[])?;
+            can_run_chains(names.net(), linked, &[])
+        };
         let files = SystemFiles { allow_exec: self.allow_exec };
         rules::load(self.rules(), &files, names, &offloads, now, json)
     }

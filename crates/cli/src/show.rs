@@ -91,6 +91,9 @@ fn words(view: &View<'_>) -> String {
         if let Some(place) = offloaded.and_then(|o| o.flows.as_ref()) {
             let _ = writeln!(out, "  forwards flows itself, at {place}");
         }
+        for chain in offloaded.into_iter().flat_map(|o| &o.chains) {
+            let _ = writeln!(out, "  runs chain {chain} itself, at xdp");
+        }
         for (count, what) in [
             (port.lost, "frames lost before they were received"),
             (port.refused, "frames not taken by the device"),
@@ -134,6 +137,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
                 "name": p.name,
                 "device": p.device,
                 "carrier": p.carrier,
+                "chains": status.offloaded.iter().find(|o| o.name == p.name).map(|o| o.chains.clone()),
                 "flows": status.offloaded.iter().find(|o| o.name == p.name).and_then(|o| o.flows.clone()),
                 "received": traffic(p.traffic.received),
                 "sent": traffic(p.traffic.sent),

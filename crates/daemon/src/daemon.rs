@@ -257,6 +257,7 @@ impl Daemon {
             heir,
         };
         let net = Arc::new(follow.network());
+        offload.set_network(&net);
         let settings = Settings { host_groups: true, ..config.settings.clone() };
         let mut path = Dataplane::new(net.clone(), settings);
         path.set_engine(config.engine);

@@ -157,8 +157,11 @@ impl Follow {
         }
         self.state.refresh(&mut self.socket, changed)?;
         let net = Arc::new(self.network());
-        self.offload.set_network(&net);
+        let chains = self.offload.set_network(&net);
         self.worker.send(Request::Network(net));
+        if let Some(chains) = chains {
+            self.worker.send(Request::Offloaded(chains));
+        }
         if links {
             self.follow_ports();
             self.take_again();
@@ -200,7 +203,9 @@ impl Follow {
                     port.taken.device = device.link.index;
                     (port.gone, port.carrier) = (false, None);
                     self.heir.tell(number, device.link.index);
-                    self.offload.set_port(OffloadPort::of(&port.taken, &wire));
+                    if let Some(running) = self.offload.set_port(OffloadPort::of(&port.taken, &wire)) {
+                        self.worker.send(Request::Offloaded(running));
+                    }
                     self.worker.send(Request::Wire(number, Some(Box::new(wire))));
                     again = true;
                 }

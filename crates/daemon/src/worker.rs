@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Statistics;
-use penstock_io::device::{Received, Rx, wait};
+use penstock_io::device::{BURST, Received, Rx, wait};
 use penstock_net::Network;
 use penstock_path::{Counters, Dataplane, Frame};
+use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::control::Broadcast;
@@ -31,8 +32,10 @@ const ROUNDS: u32 = 4;
 pub(crate) enum Request {
     /// Another state of the network is in force.
     Network(Arc<Network>),
-    /// Another generation is in force. Answered when it is.
-    Rules(Arc<Linked>, Sender<()>),
+    /// Another generation is in force, and these chains run on devices (by index). Answered when it is.
+    Rules(Arc<Linked>, Vec<(ChainIndex, u32)>, Sender<()>),
+    /// These chains of the generation run on devices from now on, and no others.
+    Offloaded(Vec<(ChainIndex, u32)>),
     /// What happened so far.
     Status(Sender<Status>),
     /// The device of a port is another from now on, or there is none.
@@ -173,6 +176,17 @@ impl Worker {
         }
     }
 
+    /// Takes what wires have received so far: it came by programs of before.
+    fn empty(&mut self) {
+        /// Bursts that fit into what a device receives to.
+        const MOST: usize = 4096 / BURST;
+        let time = now();
+        for i in 0..self.wires.len() {
+            (0..MOST).take_while(|_| self.receive_wire(i, time) > 0).for_each(drop);
+        }
+        self.sink.flush();
+    }
+
     /// A burst from a wire; how many frames it had.
     fn receive_wire(&mut self, i: usize, time: u64) -> usize {
         let Worker { path, sink, wires, .. } = self;
@@ -250,12 +264,16 @@ impl Worker {
                 self.path.set_network(net, now(), &mut self.sink);
                 self.sink.flush();
             }
-            Request::Rules(linked, done) => {
-                self.path.set_rules(linked);
+            Request::Rules(linked, running, done) => {
+                self.path.set_rules_offloaded(linked, running);
                 // Whoever asked may be gone.
                 let _ = done.send(());
             }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
+            Request::Offloaded(running) => {
+                self.empty();
+                self.path.set_offloaded(running);
+            }
             Request::Status(to) => {
                 let _ = to.send(self.status());
             }

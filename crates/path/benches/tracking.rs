@@ -54,8 +54,13 @@ fn ruleset() -> Ruleset {
     let mut ruleset = Ruleset::default();
     let mut batch = ruleset.begin();
     let (family, table): (_, Arc<str>) = (Family::Inet, "t".into());
-    let base =
-        Some(NewBase { kind: ChainType::Filter, hook: Hook::Forward, priority: 0, devices: Vec::new() });
+    let base = Some(NewBase {
+        kind: ChainType::Filter,
+        hook: Hook::Forward,
+        priority: 0,
+        devices: Vec::new(),
+        offload: false,
+    });
     let chain =
         NewChain { name: "c".into(), base, policy_accept: None, anonymous: false, userdata: [].into() };
     let rule = NewRule { exprs: parse::program(ESTABLISHED).expect("a program"), userdata: [].into() };

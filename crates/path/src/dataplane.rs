@@ -7,6 +7,7 @@ use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::{Gso, Packet};
+use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
@@ -32,6 +33,8 @@ use crate::xfrm::Ipsec;
 pub struct Dataplane {
     net: Arc<Network>,
     linked: Arc<Linked>,
+    /// Chains that devices run themselves.
+    offloaded: Vec<(ChainIndex, u32)>,
     hooks: Arc<Hooks>,
     codes: Codes,
     settings: Settings,
@@ -44,10 +47,11 @@ impl Dataplane {
     /// A dataplane without rules.
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
         let linked = Arc::new(Linked::default());
-        let hooks = Arc::new(Hooks::new(&net, &linked));
+        let hooks = Arc::new(Hooks::new(&net, &linked, &[]));
         let state = State::new(&net, &settings, 0);
         let codes = Codes::default();
-        Dataplane { net, linked, hooks, codes, settings, state, packets: Packets::default() }
+        let packets = Packets::default();
+        Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
     }
 
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
@@ -58,6 +62,12 @@ impl Dataplane {
 
     /// Puts a generation in force for all that comes after.
     pub fn set_rules(&mut self, linked: Arc<Linked>) {
+        self.set_rules_offloaded(linked, Vec::new());
+    }
+
+    /// The same, when devices (by index) run some of its chains at ingress themselves: those are not run for what they receive.
+    pub fn set_rules_offloaded(&mut self, linked: Arc<Linked>, offloaded: Vec<(ChainIndex, u32)>) {
+        self.offloaded = offloaded;
         let conntrack = &mut self.state.conntrack;
         conntrack.want_labels(linked.needs.labels);
         // Once asked for, accounting stays on (nf_ct_set_acct()).
@@ -66,7 +76,7 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.policies.set(conntrack, &linked.ct_objects);
-        let hooks = Hooks::new(&self.net, &linked);
+        let hooks = Hooks::new(&self.net, &linked, &self.offloaded);
         if hooks != *self.hooks {
             // Where a held packet would go on is not where it was (nf_queue_nf_hook_drop()).
             for _ in 0..self.state.queues.clear() {
@@ -77,6 +87,16 @@ impl Dataplane {
         self.state.flows.set_rules(&linked, &mut self.state.conntrack);
         self.linked = linked;
         self.codes.forget();
+    }
+
+    /// Devices (by index) run chains at ingress themselves from now on, and no others: those are not run for what they receive.
+    pub fn set_offloaded(&mut self, offloaded: Vec<(ChainIndex, u32)>) {
+        self.offloaded = offloaded;
+        let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded);
+        if hooks != *self.hooks {
+            self.hooks = Arc::new(hooks);
+            self.codes.forget();
+        }
     }
 
     /// Chooses what runs the chains.
@@ -136,7 +156,7 @@ impl Dataplane {
     /// bridges have learned, go on. Packets that waited for a neighbour that is known now leave, or end if nobody has
     /// answered; `time` is the clock's.
     pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
-        let hooks = Hooks::new(&net, &self.linked);
+        let hooks = Hooks::new(&net, &self.linked, &self.offloaded);
         if hooks != *self.hooks {
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);
@@ -347,7 +367,7 @@ impl Dataplane {
     }
 
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
-        let Dataplane { net, linked, hooks, codes, settings, state, packets } = self;
+        let Dataplane { net, linked, offloaded: _, hooks, codes, settings, state, packets } = self;
         let engine = codes.engine;
         let code = codes.get(Helpers::of::<Asker<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.

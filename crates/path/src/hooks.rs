@@ -369,8 +369,8 @@ impl Hooks {
         &self.code
     }
 
-    /// The lists of a linked generation.
-    pub(crate) fn new(net: &Network, linked: &Linked) -> Self {
+    /// The lists of a linked generation, without chains that devices (by index) run themselves.
+    pub(crate) fn new(net: &Network, linked: &Linked, offloaded: &[(ChainIndex, u32)]) -> Self {
         let devices = net.last_index() as usize + 1;
         let mut registry = Registry {
             ingress: vec![Vec::new(); devices],
@@ -380,6 +380,12 @@ impl Hooks {
         };
         for LinkedBase { chain, family, base } in &linked.bases {
             registry.chain(net, *family, *chain, base);
+        }
+        for (chain, device) in offloaded {
+            let is = |stage: &Stage| matches!(stage, Stage::Chain(entry) if entry.chain == *chain);
+            if let Some(list) = registry.ingress.get_mut(*device as usize) {
+                list.retain(|r| !is(&r.stage));
+            }
         }
         for (at, flowtable) in (0..).zip(&linked.flowtables) {
             registry.flowtable(net, FlowtableIndex(at), flowtable);

@@ -65,6 +65,7 @@
 mod ahead;
 mod bridge;
 mod burst;
+mod chain_offload;
 mod code;
 mod connections;
 mod copies;
@@ -106,6 +107,7 @@ mod worker;
 mod xfrm;
 
 pub use burst::is_of_burst;
+pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{
@@ -121,3 +123,4 @@ pub use reason::{Counters, Drop, DropReason, Place};
 pub use settings::{FlowSettings, Settings};
 pub use sink::{Frame, LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
 pub use sockets::{ListedSocket, SocketList, Sockets};
+pub use worker::interface;

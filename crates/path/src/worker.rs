@@ -197,7 +197,8 @@ pub(crate) fn interfaces(net: &Network) -> Vec<Option<Interface>> {
     interfaces
 }
 
-fn interface(link: &Link) -> Interface {
+/// What rules ask about a device.
+pub fn interface(link: &Link) -> Interface {
     Interface {
         name: padded(&link.name),
         kind: padded(link.kind_name()),

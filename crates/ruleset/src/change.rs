@@ -173,6 +173,8 @@ pub struct NewBase {
     pub priority: i32,
     /// Devices.
     pub devices: Vec<Arc<str>>,
+    /// Devices are to run it themselves; a chain that is there stays as it is without.
+    pub offload: bool,
 }
 
 /// A rule to be made.

@@ -83,28 +83,46 @@ impl LinkedFlowtable {
     }
 }
 
-/// A flowtable with `flags offload` has a device that cannot forward flows.
+/// Something with `flags offload` has a device that cannot do it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CannotOffload {
     /// The table's family.
     pub family: Family,
     /// Name of the table.
     pub table: Arc<str>,
-    /// The flowtable's.
-    pub flowtable: Arc<str>,
-    /// The device's.
+    /// What in it.
+    pub part: OffloadPart,
+    /// The device's name.
     pub device: Arc<str>,
+}
+
+/// What devices are to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OffloadPart {
+    /// Forward the flows of the flowtable of this name.
+    Flowtable(Arc<str>),
+    /// Run a chain.
+    Chain {
+        /// Its name.
+        chain: Arc<str>,
+        /// Handle of the rule that it cannot run, maybe of another chain of the table; `None` for all of them.
+        rule: Option<u64>,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl fmt::Display for CannotOffload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CannotOffload { family, table, flowtable, device } = self;
+        let CannotOffload { family, table, part, device } = self;
         let family = family.name();
-        write!(
-            f,
-            "{}: device {device} cannot forward flows of flowtable {family} {table} {flowtable}",
-            Errno::Eopnotsupp.text()
-        )
+        write!(f, "{}: device {device} cannot ", Errno::Eopnotsupp.text())?;
+        match part {
+            OffloadPart::Flowtable(name) => write!(f, "forward flows of flowtable {family} {table} {name}"),
+            OffloadPart::Chain { chain, reason, .. } => {
+                write!(f, "run chain {family} {table} {chain}: {reason}")
+            }
+        }
     }
 }
 

@@ -109,6 +109,8 @@ pub struct BaseChain {
     /// Order of registration among all base chains, counted over the ruleset's life: with equal priority, later
     /// registered ones run first.
     pub registered: u64,
+    /// Devices are to run it themselves: `flags offload` (`NFT_CHAIN_HW_OFFLOAD`).
+    pub offload: bool,
 }
 
 /// A chain.

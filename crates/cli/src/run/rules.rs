@@ -10,7 +10,7 @@ use penstock_lang::print::listing::Listing;
 use penstock_lang::session::{Options, Refusal, Session};
 use penstock_lang::source::{Files, Origin};
 use penstock_net::Network;
-use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
+use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_ruleset::{Generation, Ruleset};
 
 use crate::files::SystemFiles;
@@ -22,7 +22,7 @@ pub fn load(
     file: &Path,
     files: &SystemFiles,
     names: &dyn Names,
-    can_offload: &dyn Fn(&[LinkedFlowtable]) -> Result<(), CannotOffload>,
+    can_offload: &dyn Fn(&Linked) -> Result<(), CannotOffload>,
     now: u64,
     json: bool,
 ) -> Result<Ruleset, String> {
@@ -42,7 +42,7 @@ pub fn load(
     let origin = Origin::File { name, from: None };
     let mut gate = |generation: &Generation| {
         let linked = Linked::new(generation).map_err(Refusal::Link)?;
-        can_offload(&linked.flowtables).map_err(Refusal::Offload)
+        can_offload(&linked).map_err(Refusal::Offload)
     };
     let outcome = Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
     if !outcome.ok {

@@ -184,6 +184,7 @@ impl Rules {
         confirm: Option<Duration>,
         alone: bool,
     ) -> Option<(Outcome, Option<u32>)> {
+        self.offload.collect();
         let mut ruleset = self.lock().ruleset.clone();
         let before = ruleset.generation();
         let (mut passed, mut overtaken) = (None, false);
@@ -207,6 +208,7 @@ impl Rules {
                 }
                 let linked = inner.link(generation).map_err(Refusal::Link)?;
                 self.can_offload(&linked.flowtables).map_err(Refusal::Offload)?;
+                self.offload.can_run(&linked).map_err(Refusal::Offload)?;
                 if !check {
                     passed = Some((others, inner, linked, evaluated));
                 }
@@ -263,11 +265,13 @@ impl Rules {
         }
         linked.generation = generation.id;
         let linked = Arc::new(linked);
-        self.offload.prepare(&linked)?;
+        let running = self.offload.prepare(&linked)?;
         let (done, finished) = channel();
-        self.worker.send(Request::Rules(linked.clone(), done));
+        self.worker.send(Request::Rules(linked.clone(), running, done));
         finished.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer".to_owned())?;
-        self.offload.settle(&linked);
+        if let Some(running) = self.offload.settle(&linked) {
+            self.worker.send(Request::Offloaded(running));
+        }
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
         // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
         let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {

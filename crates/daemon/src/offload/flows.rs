@@ -11,16 +11,19 @@ use super::{OffloadPort, Receives};
 /// What forwards flows on a device, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    program: Program,
+    pub(super) program: Program,
     /// `None` where it stands in front of AF_XDP sockets, by their link.
-    link: Option<Link>,
+    pub(super) link: Option<Link>,
 }
 
 impl OffloadPort {
     fn site(&self) -> Site {
         let place = self.place();
-        let claims = matches!((place, &self.receives), (Place::Tcx, Receives::Packet(_))).then(Site::claims);
-        Site { place, next: self.rest(), address: Some(self.mac), unfinished: self.is_virtual, claims }
+        let (next, claims) = match place {
+            Place::Xdp => (self.behind_flows(), None),
+            Place::Tcx => (self.rest(), Some(Site::claims())),
+        };
+        Site { place, next, address: Some(self.mac), unfinished: self.is_virtual, claims }
     }
 
     /// Puts the program onto the device, or another one in its place.
@@ -28,18 +31,24 @@ impl OffloadPort {
         let site = self.site();
         let code = flows.program(&site).map_err(std::io::Error::other)?;
         let program = Program::load(site.place, "penstock_flows", &code)?;
-        let before = self.flows.take();
-        let link = match (&self.receives, before.and_then(|b| b.link)) {
-            (Receives::Xdp(redirect), _) => {
-                redirect.put_in_front(Some(&program))?;
-                None
-            }
-            (Receives::Packet(_), Some(link)) => {
-                link.replace(&program)?;
-                Some(link)
-            }
-            (Receives::Packet(_), None) => Some(program.attach(self.device, Mode::Any)?),
+        let link = self.flows.take().and_then(|before| before.link);
+        self.flows = Some(Attached { program, link });
+        let result = match site.place {
+            Place::Xdp => self.arrange().map_err(LoadError::from),
+            Place::Tcx => self.attach_tcx(flows, &site),
         };
+        if result.is_err() {
+            self.detach_flows();
+        }
+        result
+    }
+
+    fn attach_tcx(&mut self, flows: &Arc<Flows>, site: &Site) -> Result<(), LoadError> {
+        let Some(Attached { program, link }) = &mut self.flows else { return Ok(()) };
+        match link {
+            Some(link) => link.replace(program)?,
+            None => *link = Some(program.attach(self.device, Mode::Any)?),
+        }
         // Whoever filters leaves word for a program that is there.
         if let (Receives::Packet(sockets), Some(claims)) = (&self.receives, &site.claims) {
             let code = flows.filter(claims, site.address).map_err(std::io::Error::other)?;
@@ -48,20 +57,19 @@ impl OffloadPort {
                 filter.attach(socket.as_fd())?;
             }
         }
-        self.flows = Some(Attached { program, link });
         Ok(())
     }
 
     /// Takes the program away.
     pub(super) fn detach_flows(&mut self) {
         let Some(Attached { program, link }) = self.flows.take() else { return };
-        match &self.receives {
-            // The device may be gone by now.
-            Receives::Xdp(redirect) => drop(redirect.put_in_front(None)),
-            Receives::Packet(sockets) => {
-                sockets.iter().for_each(|socket| drop(SocketFilter::detach(socket.as_fd())));
-            }
+        if let (Place::Tcx, Receives::Packet(sockets)) = (program.place(), &self.receives) {
+            sockets.iter().for_each(|socket| drop(SocketFilter::detach(socket.as_fd())));
         }
-        drop((link, program));
+        // The device may be gone by now.
+        if let Some(chains) = self.chains.as_mut().filter(|_| program.place() == Place::Xdp) {
+            chains.take_link(link);
+        }
+        let _ = self.arrange();
     }
 }

@@ -9,24 +9,28 @@
 //! of a virtual machine), which XDP would have to cut. A program is on a device only while the ruleset asks for it. All of it
 //! is held by descriptors, and goes with the process.
 
+mod chains;
 mod flows;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use penstock_bpf::{Next, Place};
+use penstock_bpf::{Map, Next, Place};
 use penstock_ebpf::flow::{Flows, Hardware, Port as FlowPort, Ports};
 use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
 use penstock_io::device::Redirect;
 use penstock_net::Network;
 use penstock_netlink::XdpSocket;
-use penstock_ruleset::link::Linked;
+use penstock_program::image::ChainIndex;
+use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_wire::ethernet::Mac;
 
 use crate::log;
 use crate::ports::{Wire, has_super_packets};
 use crate::takeover::Taken;
+pub(crate) use chains::Running;
+use chains::Wanted;
 pub(crate) use flows::Attached;
 
 /// Directions of flows that devices forward at most, of each family.
@@ -62,6 +66,10 @@ pub(crate) struct OffloadPort {
     pub(crate) receives: Receives,
     /// What forwards flows, while something does.
     pub(crate) flows: Option<Attached>,
+    /// Chains that run on it.
+    pub(crate) chains: Option<Running>,
+    /// By this the program of flows finds that of chains.
+    programs: Arc<Map>,
 }
 
 impl OffloadPort {
@@ -77,6 +85,8 @@ impl OffloadPort {
             super_packets: has_super_packets(&taken.before, config),
             receives: receives.clone(),
             flows: None,
+            chains: None,
+            programs: chains::programs(),
         }
     }
 
@@ -104,6 +114,8 @@ pub struct Offloaded {
     pub name: String,
     /// Where its flows are forwarded, if somewhere: `xdp`, `tcx`.
     pub flows: Option<String>,
+    /// Chains that it runs: family, table, name.
+    pub chains: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +124,49 @@ struct State {
     xdp: Option<XdpSocket>,
     /// The ruleset has flowtables for devices.
     flows: bool,
+    /// `None` until it is known.
+    net: Option<Arc<Network>>,
+    /// The generation in force.
+    linked: Arc<Linked>,
+    /// What the next one wants of the ports.
+    wanted: Vec<Option<Wanted>>,
+}
+
+impl State {
+    /// Puts what the generation in force wants onto the ports, which have changed. As [`State::run_chains`].
+    fn run_chains_anew(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
+        let State { ports, linked, net, .. } = self;
+        if !chains::any(linked) {
+            return None;
+        }
+        let mut wanted = chains::wanted(ports, net.as_ref()?, linked).unwrap_or_else(|e| {
+            log(e);
+            Vec::new()
+        });
+        for (port, wanted) in ports.iter().zip(&mut wanted) {
+            if let Err(e) = port.load(wanted) {
+                log(format_args!("{}: chains run in software: {e}", port.name));
+                *wanted = None;
+            }
+        }
+        self.run_chains(wanted)
+    }
+
+    /// Puts what is wanted onto the ports. What runs there, if something has changed.
+    fn run_chains(&mut self, wanted: Vec<Option<Wanted>>) -> Option<Vec<(ChainIndex, u32)>> {
+        let mut running = Vec::new();
+        let mut changed = false;
+        let wanted = wanted.into_iter().chain(std::iter::repeat_with(|| None));
+        for (port, wanted) in self.ports.iter_mut().zip(wanted) {
+            let same = port.unchanged(&wanted);
+            changed |= same.is_empty() && (wanted.is_some() || port.chains.is_some());
+            match port.run_chains(wanted) {
+                Ok(pairs) => running.extend(pairs),
+                Err(e) => log(format_args!("{}: chains run in software: {e}", port.name)),
+            }
+        }
+        changed.then_some(running)
+    }
 }
 
 /// What devices do.
@@ -129,7 +184,7 @@ impl Offload {
     pub(crate) fn new(ports: Vec<OffloadPort>, all: bool) -> Arc<Self> {
         let xdp =
             XdpSocket::new().inspect_err(|e| log(format_args!("what devices can do with XDP: {e}"))).ok();
-        let state = State { ports, xdp, flows: false };
+        let state = State { ports, xdp, ..State::default() };
         let flows = Arc::new(Flows::new(FLOWS));
         Arc::new(Offload { flows, ports: Ports::new(), all, state: Mutex::new(state) })
     }
@@ -145,8 +200,34 @@ impl Offload {
         Ok((Offloader::start(Box::new(hardware), QUEUE)?, devices))
     }
 
-    /// A generation is about to be in force: devices get the programs that it asks for. The error is a sentence.
-    pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), String> {
+    /// Whether devices can run the chains of a generation that are for them.
+    pub(crate) fn can_run(&self, linked: &Linked) -> Result<(), CannotOffload> {
+        if !chains::any(linked) {
+            return Ok(());
+        }
+        let state = self.lock();
+        let Some(net) = &state.net else { return Ok(()) };
+        chains::wanted(&state.ports, net, linked).map(drop)
+    }
+
+    /// A generation is about to be in force: devices get the programs that it asks for, those of chains when it is. Gives the
+    /// chains that run on devices already. The error is a sentence.
+    pub(crate) fn prepare(&self, linked: &Linked) -> Result<Vec<(ChainIndex, u32)>, String> {
+        self.prepare_flows(linked)?;
+        let mut state = self.lock();
+        let State { ports, net, wanted, .. } = &mut *state;
+        if let Some(net) = net {
+            *wanted = chains::wanted(ports, net, linked).map_err(|e| e.to_string())?;
+        }
+        let mut running = Vec::new();
+        for (port, wanted) in ports.iter().zip(wanted) {
+            port.load(wanted).map_err(|e| format!("{}: chains cannot be run: {e}", port.name))?;
+            running.extend(port.unchanged(wanted));
+        }
+        Ok(running)
+    }
+
+    fn prepare_flows(&self, linked: &Linked) -> Result<(), String> {
         let wanted = self.wants_flows(linked);
         let mut state = self.lock();
         let State { ports, flows, .. } = &mut *state;
@@ -169,9 +250,17 @@ impl Offload {
         Ok(())
     }
 
-    /// A generation is in force: what it does not ask for goes.
-    pub(crate) fn settle(&self, linked: &Linked) {
+    /// A generation is in force: its chains go onto their devices, and what it does not ask for goes. Gives the chains that run
+    /// on devices then, if others do than were said before.
+    pub(crate) fn settle(&self, linked: &Arc<Linked>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
+        state.linked = linked.clone();
+        self.settle_flows(&mut state, linked);
+        let wanted = std::mem::take(&mut state.wanted);
+        state.run_chains(wanted)
+    }
+
+    fn settle_flows(&self, state: &mut State, linked: &Linked) {
         if state.flows && !self.wants_flows(linked) {
             state.flows = false;
             state.ports.iter().for_each(|port| self.ports.set(port.tap, None));
@@ -185,7 +274,7 @@ impl Offload {
     /// Looks what devices can do now; it depends on others.
     pub(crate) fn refresh(&self) {
         let mut state = self.lock();
-        let State { ports, xdp, flows } = &mut *state;
+        let State { ports, xdp, flows, .. } = &mut *state;
         if !*flows {
             // Flows that are still there are forwarded until software has them.
             if ports.iter().any(|p| p.flows.is_some()) && self.flows.is_empty().unwrap_or(true) {
@@ -204,9 +293,15 @@ impl Offload {
         }
     }
 
-    /// Another network is in force: link addresses may have changed.
-    pub(crate) fn set_network(&self, net: &Network) {
+    /// Adds what devices have counted to the counters of rules.
+    pub(crate) fn collect(&self) {
+        self.lock().ports.iter_mut().filter_map(|p| p.chains.as_mut()).for_each(Running::collect);
+    }
+
+    /// Another network is in force: link addresses may have changed. Gives the chains that run on devices then, if others do.
+    pub(crate) fn set_network(&self, net: &Arc<Network>) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
+        state.net = Some(net.clone());
         for port in &mut state.ports {
             let Some(link) = net.link(port.tap).filter(|link| link.mac != port.mac) else { continue };
             port.mac = link.mac;
@@ -217,6 +312,14 @@ impl Offload {
                 port.detach_flows();
             }
         }
+        let stale = |p: &OffloadPort| {
+            let device = chains::device(net, p.tap);
+            p.chains.as_ref().zip(device).is_some_and(|(running, device)| !running.suits(&device))
+        };
+        if !state.ports.iter().any(stale) {
+            return None;
+        }
+        state.run_chains_anew()
     }
 
     /// The device of a port is gone; what was on it is, too.
@@ -227,17 +330,19 @@ impl Offload {
         self.ports.set(tap, None);
     }
 
-    /// The device of a port has come back.
-    pub(crate) fn set_port(&self, port: OffloadPort) {
+    /// The device of a port has come back. Gives the chains that run on devices then, which has to be known before frames come.
+    pub(crate) fn set_port(&self, port: OffloadPort) -> Option<Vec<(ChainIndex, u32)>> {
         let mut state = self.lock();
         let State { ports, flows, .. } = &mut *state;
-        let Some(place) = ports.iter_mut().find(|p| p.tap == port.tap) else { return };
+        let place = ports.iter_mut().find(|p| p.tap == port.tap)?;
         *place = port;
         if *flows && let Err(e) = place.attach_flows(&self.flows) {
             log(format_args!("{}: flows stay in software: {e}", place.name));
         }
+        let running = state.run_chains_anew();
         drop(state);
         self.refresh();
+        running
     }
 
     /// What is on the devices.
@@ -245,6 +350,7 @@ impl Offload {
         let of = |port: &OffloadPort| Offloaded {
             name: port.name.clone(),
             flows: port.flows.is_some().then(|| port.place().to_string()),
+            chains: port.chains.as_ref().map(|c| c.names.clone()).unwrap_or_default(),
         };
         self.lock().ports.iter().map(of).collect()
     }

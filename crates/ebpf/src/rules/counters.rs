@@ -37,6 +37,12 @@ impl Counters {
         Counters { seen: vec![[0; 2]; states.len()], states, map }
     }
 
+    /// Whether these are counters of the same states.
+    pub(super) fn are_same(&self, other: &Counters) -> bool {
+        let pairs = self.states.iter().zip(&other.states);
+        self.states.len() == other.states.len() && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
     pub(super) fn map(&self) -> Option<&Arc<Map>> {
         self.map.as_ref()
     }

@@ -130,6 +130,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Whether the program of `other` can stay in its place: it does the same, and counts in the same counters.
+    pub fn is_same(&self, other: &Compiled) -> bool {
+        self.place == other.place && self.code.is_same(&other.code) && self.counters.are_same(&other.counters)
+    }
+
     /// Loads the program. What it counts is added to the rules' counters by [`Counters::collect`].
     ///
     /// # Errors

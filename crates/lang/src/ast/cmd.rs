@@ -183,7 +183,8 @@ pub struct ChainBlock {
     pub hook: Option<HookSpec>,
     /// Accept or drop verdict, or a variable.
     pub policy: Option<Expr>,
-    pub flags: u32,
+    /// `flags offload`
+    pub offload: bool,
     pub comment: Option<Arc<str>>,
     pub rules: Vec<RuleBlock>,
     /// `devices = …` outside of a hook line.

@@ -187,6 +187,7 @@ impl Lowering<'_, '_> {
                 hook: spec.hook,
                 priority: priority(&spec.priority, self.family, spec.hook).unwrap_or(0),
                 devices,
+                offload: block.offload,
             }
         });
         let policy_accept =

@@ -37,9 +37,6 @@ use group::Group;
 use quiet::Quiet;
 use row::{Columns, Row};
 
-/// `offload` of a chain: nft leaves it as it is.
-const CHAIN_OFFLOAD: u32 = 2;
-
 /// What was merged, as nft tells it. Standard error gets `rules`, `into:` and a tab, standard output `into`, and standard
 /// error the end of that line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +62,8 @@ pub fn optimize(
         let family = cmd.target.family.unwrap_or(Family::Ip);
         let Some(table) = &cmd.target.table else { continue };
         for (chain, block) in &mut block.chains {
-            if block.flags & CHAIN_OFFLOAD != 0 {
+            // nft leaves it as it is.
+            if block.offload {
                 continue;
             }
             let place = Place { family, table: table.text.clone(), cmd: cmd.target.clone(), loc: chain.loc };

@@ -12,9 +12,6 @@ use crate::print::hook_by_name;
 /// `NFT_TABLE_F_*`.
 const TABLE_FLAGS: [(&str, u32); 3] = [("dormant", 1), ("owner", 2), ("persist", 4)];
 
-/// `NFT_CHAIN_HW_OFFLOAD`.
-const CHAIN_OFFLOAD: u32 = 2;
-
 /// `NFT_FLOWTABLE_*`.
 const FLOWTABLE_OFFLOAD: u32 = 1;
 const FLOWTABLE_COUNTER: u32 = 2;
@@ -111,7 +108,7 @@ impl Parser<'_> {
             "flags" => {
                 self.take();
                 self.need("offload")?;
-                chain.flags |= CHAIN_OFFLOAD;
+                chain.offload = true;
             }
             "devices" => {
                 self.take();

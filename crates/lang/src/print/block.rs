@@ -106,6 +106,9 @@ impl Printer<'_> {
         let priority = priority::text(base.priority, family, base.hook, self.format.numeric_priority);
         let policy = if base.policy_accept { "accept" } else { "drop" };
         self.write(format_args!(" priority {priority}; policy {policy};"));
+        if base.offload {
+            self.push(" flags offload;");
+        }
     }
 
     /// Statements and comment of a rule.

@@ -38,7 +38,7 @@ use std::time::Instant;
 
 use penstock_program::expr::Expr as Op;
 use penstock_ruleset::change::Position;
-use penstock_ruleset::link::{CannotOffload, LinkError, Linked, Place};
+use penstock_ruleset::link::{CannotOffload, LinkError, Linked, OffloadPart, Place};
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
 use penstock_sets::Element;
@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
                 match gate(transaction.working()) {
                     Ok(()) => {}
                     Err(Refusal::Link(e)) => blame(&e, &done, &mut diags),
-                    Err(Refusal::Offload(e)) => diags.push(refused_flowtable(&e, &done)),
+                    Err(Refusal::Offload(e)) => diags.push(refused_offload(&e, &done)),
                     Err(Refusal::Other(sentence)) => {
                         self.scope = scope;
                         return Ok(Outcome { stderr: format!("Error: {sentence}\n"), ..Outcome::default() });
@@ -584,13 +584,22 @@ fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     });
 }
 
-/// The latest change of the flowtable is to blame.
-fn refused_flowtable(e: &CannotOffload, done: &[Done]) -> Diagnostic {
-    let place = done.iter().rev().find_map(|d| match &d.change {
-        Change::AddFlowtable { family, table, flowtable, .. }
-            if (*family, &**table, &*flowtable.name) == (e.family, &*e.table, &*e.flowtable) =>
+/// The latest change of the flowtable or the chain is to blame, or the rule.
+fn refused_offload(e: &CannotOffload, done: &[Done]) -> Diagnostic {
+    let place = done.iter().rev().find_map(|d| match (&d.change, &e.part) {
+        (Change::AddFlowtable { family, table, flowtable, .. }, OffloadPart::Flowtable(name))
+            if (*family, table, &flowtable.name) == (e.family, &e.table, name) =>
         {
             Some(d.places.loc(&Blame::Flowtable))
+        }
+        (
+            Change::AddChain { family, table, chain, .. },
+            OffloadPart::Chain { chain: name, rule: None, .. },
+        ) if (*family, table, &chain.name) == (e.family, &e.table, name) => Some(d.places.loc(&Blame::Chain)),
+        (Change::AddRule { family, table, .. }, OffloadPart::Chain { rule: Some(rule), .. })
+            if (*family, table, d.handle) == (e.family, &e.table, Some(*rule)) =>
+        {
+            Some(d.places.whole)
         }
         _ => None,
     });

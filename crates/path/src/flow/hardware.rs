@@ -9,7 +9,7 @@ use penstock_flowtable::offload::{Answer, HardwareCounts, HardwareFlow, Hardware
 use penstock_flowtable::{At, Direction, Flowtable, Key, Offloader, state};
 use penstock_net::Network;
 use penstock_program::image::FlowtableIndex;
-use penstock_ruleset::link::{CannotOffload, LinkedFlowtable};
+use penstock_ruleset::link::{CannotOffload, LinkedFlowtable, OffloadPart};
 
 use super::Flows;
 use super::add::of_connection;
@@ -250,7 +250,7 @@ pub fn can_offload(
             return Err(CannotOffload {
                 family: *family,
                 table: table.0.clone(),
-                flowtable: flowtable.name.clone(),
+                part: OffloadPart::Flowtable(flowtable.name.clone()),
                 device: link.name.clone(),
             });
         }

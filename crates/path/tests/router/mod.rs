@@ -280,6 +280,7 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
             hook: b.hook,
             priority: b.priority,
             devices: b.devices.iter().map(|d| Arc::from(*d)).collect(),
+            offload: false,
         };
         let chain = NewChain {
             name: b.name.into(),

@@ -85,6 +85,7 @@ impl OpenTable<'_> {
             policy_accept: new.policy_accept.unwrap_or(true),
             devices: base.devices,
             registered: self.batch.next_registration(),
+            offload: base.offload,
         });
         let mut name = new.name;
         if new.anonymous {
@@ -122,7 +123,9 @@ impl OpenTable<'_> {
         let mut devices = Vec::new();
         if let Some(wanted) = new.base {
             let Some(base) = &chain.base else { return Err(Error::new(Errno::Eexist, Blame::Chain)) };
-            if wanted.hook != base.hook || wanted.priority != base.priority {
+            // `nf_tables_updchain()`: flags that are given have to be those that it has.
+            let flags = wanted.offload && !base.offload;
+            if flags || wanted.hook != base.hook || wanted.priority != base.priority {
                 return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
             }
             if hooks_of(family, wanted.kind).is_none() {
@@ -289,6 +292,10 @@ fn checked_base(family: Family, base: &NewBase) -> Result<(), Error> {
         return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
     }
     if !per_device(family, base.hook) && !base.devices.is_empty() {
+        return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+    }
+    // `nft_chain_offload_support()`
+    if base.offload && base.hook != Hook::Ingress {
         return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
     }
     checked_devices(&base.devices)

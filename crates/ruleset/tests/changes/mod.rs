@@ -42,7 +42,10 @@ pub fn base_on(
     devices: &[&str],
 ) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
-    add_chain(family, NewChain { base: Some(NewBase { kind, hook, priority, devices }), ..new_chain(name) })
+    add_chain(
+        family,
+        NewChain { base: Some(NewBase { kind, hook, priority, devices, offload: false }), ..new_chain(name) },
+    )
 }
 
 pub fn base(family: Family, name: &str, kind: ChainType, hook: Hook) -> Change {
