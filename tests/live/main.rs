@@ -7,11 +7,14 @@
 mod capture;
 mod faults;
 mod flows;
+mod hostile;
 mod keep;
 mod nat;
 mod net;
 mod offload;
 mod programs;
+mod see;
+mod systemd;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{bench, capture, completion, confirm, down, nft, run, show, trace, up};
+use crate::{bench, capture, completion, confirm, down, nft, run, show, top, trace, up};
 
 /// A command.
 pub struct Command {
@@ -28,7 +28,7 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 10] = [
+pub const COMMANDS: [Command; 11] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
@@ -102,6 +102,13 @@ pub const COMMANDS: [Command; 10] = [
         operands: Values::Any,
         main: |args| capture::main(args),
     },
+    Command {
+        name: "top",
+        about: "show rates of the dataplane: ports, rules, flows, drops",
+        sections: &top::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| top::main(args),
+    },
 ];
 
 /// What may stand in place of a command.
@@ -163,6 +170,7 @@ mod tests {
                 include_str!("../../../man/penstock-capture.8"),
                 COMMANDS[9].options().collect(),
             ),
+            ("penstock-top.8", include_str!("../../../man/penstock-top.8"), COMMANDS[10].options().collect()),
         ];
         for (page, text, options) in pages {
             let mut expected: Vec<String> = options.into_iter().map(item).collect();

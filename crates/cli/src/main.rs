@@ -10,12 +10,14 @@ mod down;
 mod files;
 mod log;
 mod memory;
+mod metrics;
 mod names;
 mod nft;
 mod options;
 mod run;
 mod setup;
 mod show;
+mod top;
 mod trace;
 mod up;
 

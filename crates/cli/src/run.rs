@@ -3,7 +3,7 @@
 mod burst;
 pub mod options;
 pub mod output;
-mod profile;
+pub mod profile;
 mod queue;
 pub mod rules;
 pub mod sockets;

@@ -1,68 +1,132 @@
 //! `penstock show`: what the dataplane does.
 
+mod most;
+
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::Took;
+use penstock_daemon::control::{ShowAs, Took};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::{Traffic, View};
 use serde_json::json;
 
-use crate::dataplane::ask;
-use crate::options::{Opt, flag};
+use crate::dataplane::{ask, connect};
+use crate::metrics;
+use crate::options::{Opt, Values, flag, long, usage_lines};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] =
-    [("", &[flag('j', "json", "print it as JSON"), flag('h', "help", "this text")])];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+
+const OPTIONS: &[Opt] = &[
+    flag('j', "json", "print it as JSON, with rules that count, named counters, and the flows with the most bytes"),
+    long("metrics", "print it as OpenMetrics, for Prometheus"),
+    long("metrics-file", "the same to a file, which is replaced by the new one at once").takes("FILE", Values::Files),
+    long("time", "how long `stages` counts; 2 seconds by default").takes("SECONDS", Values::Any),
+    flag('h', "help", "this text"),
+];
 
 /// What can be shown instead of the state.
-pub const LISTINGS: &[&str] = &["conntrack", "flows"];
+pub const LISTINGS: &[&str] = &["conntrack", "flows", "stages"];
 
-const USAGE: &str = "Usage: penstock show [-j] [conntrack | flows]\n\n\
-    Shows ports, packets and drops by reason of the dataplane of the network namespace; or its connections, as\n\
-    `conntrack -L` does; or the flows in flowtables, and why others are not there.\n\n  -j, --json  print it as JSON\n  -h, --help  this text\n";
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show conntrack | flows | stages [--time SECONDS]\n\n\
+         Shows ports, packets and drops by reason of the dataplane of the network namespace; or its connections, as\n\
+         `conntrack -L` does; or the flows in flowtables, and why others are not there; or where the time of packets\n\
+         goes, by rules and stages, which are counted for some seconds and cost more meanwhile.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 20));
+    out
+}
 
-fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Message>, String> {
+/// What is asked for, and the file that the answer goes to in place of standard output.
+type Wanted = (Message, Option<PathBuf>);
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String> {
+    /// Of a short look; packets have to come meanwhile.
+    const COUNTED: u32 = 2000;
     let mut parser = lexopt::Parser::from_args(args);
-    let (mut json, mut listing) = (false, None);
-    while let Some(arg) = parser.next().map_err(|e| e.to_string())? {
+    let (mut how, mut listing, mut file, mut time) = (None, None, None, None);
+    let sentence = |e: lexopt::Error| e.to_string();
+    while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
-            Short('j') | Long("json") => json = true,
+            Short('j') | Long("json") if how.is_none() => how = Some(ShowAs::Json),
+            Long("metrics") if how.is_none() => how = Some(ShowAs::Metrics),
+            Long("metrics-file") if how.is_none() => {
+                how = Some(ShowAs::Metrics);
+                file = Some(parser.value().map_err(sentence)?.into());
+            }
+            Long("time") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let seconds = text.parse().ok().filter(|s: &f64| (0.1..=600.0).contains(s));
+                let seconds = seconds.ok_or_else(|| format!("--time takes seconds up to 600, not `{text}`"))?;
+                time = Some((seconds * 1e3) as u32);
+            }
             Short('h') | Long("help") => return Ok(None),
             Value(word) if word == "conntrack" && listing.is_none() => listing = Some(Message::Connections),
             Value(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
+            Value(word) if word == "stages" && listing.is_none() => listing = Some(Message::Stages(COUNTED)),
             other => return Err(other.unexpected().to_string()),
         }
     }
-    match listing {
-        Some(_) if json => Err("connections and flows are not printed as JSON".into()),
-        Some(listing) => Ok(Some(listing)),
-        None => Ok(Some(Message::Show(json))),
-    }
+    let message = match (listing, how, time) {
+        (Some(_), Some(_), _) => return Err("connections, flows and stages are printed in one way only".into()),
+        (Some(Message::Stages(default)), None, time) => Message::Stages(time.unwrap_or(default)),
+        (_, _, Some(_)) => return Err("--time is for `stages`".into()),
+        (Some(listing), None, None) => listing,
+        (None, how, None) => Message::Show(how.unwrap_or(ShowAs::Words)),
+    };
+    Ok(Some((message, file)))
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let message = match parse(args) {
-        Ok(Some(message)) => message,
+    match parse(args) {
+        Ok(Some((message, None))) => ask(&message),
+        Ok(Some((message, Some(file)))) => to_file(&message, &file),
         Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
+            print!("{}", usage());
+            ExitCode::SUCCESS
         }
         Err(message) => {
-            eprint!("penstock show: {message}\n\n{USAGE}");
-            return ExitCode::from(2);
+            eprint!("penstock show: {message}\n\n{}", usage());
+            ExitCode::from(2)
         }
-    };
-    ask(&message)
+    }
 }
 
-/// The state in words, or as JSON.
-pub fn text(view: &View<'_>, as_json: bool) -> String {
-    if as_json { format!("{}\n", json(view)) } else { words(view) }
+/// Puts the answer in the place of a file. Whoever reads the file finds the old one or the new one.
+fn to_file(message: &Message, file: &Path) -> ExitCode {
+    let mut client = match connect() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    let written = client
+        .text(message)
+        .and_then(|text| std::fs::write(&beside, text))
+        .and_then(|()| std::fs::rename(&beside, file));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("Error: {}: {e}", file.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The state.
+pub fn text(view: &View<'_>, how: ShowAs) -> String {
+    match how {
+        ShowAs::Words => words(view),
+        ShowAs::Json => format!("{}\n", json(view)),
+        ShowAs::Metrics => metrics::text(view),
+    }
 }
 
 /// A duration as milliseconds.
@@ -78,7 +142,7 @@ fn words(view: &View<'_>) -> String {
         let (evaluation, commit) = (milliseconds(view.took.evaluation), milliseconds(view.took.commit));
         let _ = write!(out, " (evaluated in {evaluation}, in force {commit} later)");
     }
-    let _ = writeln!(out, ", {} connections", status.connections);
+    let _ = writeln!(out, ", {} connections, {} flows", status.connections, status.flows);
     let _ = writeln!(out, "\n{:<16}{:>14} {:>16}{:>14} {:>16}", "port", "received", "bytes", "sent", "bytes");
     let line = |out: &mut String, name: &str, a: Traffic, b: Traffic| {
         let _ = writeln!(out, "{name:<16}{:>14} {:>16}{:>14} {:>16}", a.frames, a.bytes, b.frames, b.bytes);
@@ -107,9 +171,10 @@ fn words(view: &View<'_>) -> String {
     let counters = &status.counters;
     let _ = writeln!(
         out,
-        "\nreceived {}, forwarded {}, transmitted {}, for the host {}, dropped {}",
+        "\nreceived {}, forwarded {}, by flowtables {}, transmitted {}, for the host {}, dropped {}",
         counters.received,
         counters.forwarded,
+        counters.fast,
         counters.transmitted,
         counters.delivered,
         counters.dropped()
@@ -164,11 +229,24 @@ fn json(view: &View<'_>) -> serde_json::Value {
         "packets": {
             "received": counters.received,
             "forwarded": counters.forwarded,
+            "fast": counters.fast,
             "transmitted": counters.transmitted,
             "delivered": counters.delivered,
             "dropped": counters.dropped(),
         },
         "drops": drops,
+        "rules": most::rules(view),
+        "counters": most::counters(view),
+        "flows": {
+            "count": status.flows,
+            "added": status.flow_counts.added,
+            "expired": status.flow_counts.expired,
+            "torn_down": status.flow_counts.torn_down,
+            "ended": status.flow_counts.ended,
+            "packets": status.flow_counts.packets,
+            "fell_back": status.flow_counts.fell_back,
+            "most": most::flows(view),
+        },
         "connections": status.connections,
         "conntrack": {
             "invalid": status.tracking.invalid,

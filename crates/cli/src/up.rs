@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use penstock_daemon::{Config, Driver, KeepState, PortConfig, Printer, TracePrinter, run};
+use penstock_daemon::{Config, Driver, KeepState, PortConfig, QueueConfig, Printer, TracePrinter, run};
 use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -18,6 +19,7 @@ use penstock_ruleset::Generation;
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
 use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::run::profile::Profile;
 use crate::run::trace::Tracer;
 use crate::{log, nft, show};
 
@@ -51,6 +53,10 @@ const OPTIONS: &[Opt] = &[
     .takes("FILE", Values::Files),
     long("state-broken", "what becomes of a broken file: refuse (do not start; the default) or empty (start without)")
         .takes("WHAT", Values::OneOf(&["refuse", "empty"])),
+    long("metrics", "answer HTTP requests for metrics there: a loopback address and a port")
+        .takes("ADDRESS:PORT", Values::Any),
+    long("queue", "rules' packets for queue N go to the program that listens on this Unix socket; several")
+        .takes("N=SOCKET...", Values::Any),
     long("batch-time", "seconds that the evaluation of a ruleset may take; 60 by default")
         .takes("SECONDS", Values::Any),
     long("no-seccomp", "do not refuse system calls that are not needed"),
@@ -79,6 +85,8 @@ struct Options {
     state: Option<PathBuf>,
     go_on_without: bool,
     seccomp: bool,
+    metrics: Option<SocketAddr>,
+    queues: Vec<QueueConfig>,
     batch_time: Duration,
 }
 
@@ -94,6 +102,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         state: None,
         go_on_without: false,
         seccomp: true,
+        metrics: None,
+        queues: Vec::new(),
         batch_time: Duration::from_secs(60),
     };
     let mut parser = lexopt::Parser::from_args(args);
@@ -140,6 +150,25 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 options.batch_time =
                     time.ok_or_else(|| format!("--batch-time takes seconds, not `{text}`"))?;
             }
+            Long("metrics") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let address = text.parse().ok().filter(|a: &SocketAddr| a.ip().is_loopback());
+                options.metrics = Some(address.ok_or_else(|| {
+                    format!("--metrics takes a loopback address and a port, as 127.0.0.1:9900, not `{text}`")
+                })?);
+            }
+            Long("queue") => {
+                for value in parser.values().map_err(sentence)? {
+                    let text = value.to_string_lossy().into_owned();
+                    let queue = text.split_once('=').and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
+                    let (num, socket) =
+                        queue.ok_or_else(|| format!("--queue takes N=SOCKET, not `{text}`"))?;
+                    if options.queues.iter().any(|q| q.num == num) {
+                        return Err(format!("--queue {num} is given twice"));
+                    }
+                    options.queues.push(QueueConfig { num, socket: socket.into() });
+                }
+            }
             Long("no-seccomp") => options.seccomp = false,
             Long("allow-read") => options.readers = true,
             Long("help") | Short('h') => return Ok(None),
@@ -185,6 +214,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         state: options.state.map(|path| KeepState { path, go_on_without: options.go_on_without }),
         readers: options.readers,
         seccomp: options.seccomp,
+        metrics: options.metrics,
+        queues: options.queues,
         batch_time: options.batch_time,
         engine: options.engine,
         offload: options.offload,
@@ -193,6 +224,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         names: || Box::new(SystemNames::default()),
         files: || Box::new(SystemFiles::default()),
         show: show::text,
+        profile: |lines| Profile(lines).to_string(),
         tracer,
         printer: || Box::new(LogLines { start: penstock_daemon::now() }),
     };

@@ -1,6 +1,8 @@
 //! The beginning and the end: devices are taken, threads started; signals and clients end it, and devices are given back.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,18 +17,20 @@ use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, TraceRecord};
 use penstock_ruleset::Generation;
 
-use crate::control::{NftCall, Rules, Server, Took, listen};
+use crate::control::{NftCall, Rules, Server, ShowAs, Took, listen};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Port, WireConfig};
+use crate::queues::{self, QueueConfig};
 use crate::sink::{LiveSink, Out};
 use crate::state::State as Kept;
+use crate::talkers::Talker;
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::worker::{In, Named, Request, Status, Worker};
-use crate::{log, rights, seccomp};
+use crate::{log, metrics, rights, seccomp};
 
 /// A device that is to be a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,8 +103,14 @@ pub struct Config {
     pub names: fn() -> Box<dyn Names>,
     /// Files that rulesets may include.
     pub files: fn() -> Box<dyn Files>,
-    /// Prints `penstock show`, as JSON or not.
-    pub show: fn(&View<'_>, bool) -> String,
+    /// A loopback address and port where metrics can be asked for by HTTP.
+    pub metrics: Option<SocketAddr>,
+    /// Programs that rules give packets to.
+    pub queues: Vec<QueueConfig>,
+    /// Prints `penstock show`.
+    pub show: fn(&View<'_>, ShowAs) -> String,
+    /// Prints where time goes: names, times, ticks.
+    pub profile: fn(Vec<(String, u64, u64)>) -> String,
     /// Prints traces with the rules of a generation at a time.
     pub tracer: fn(&Generation, u64) -> TracePrinter,
     /// Prints `log` statements.
@@ -112,6 +122,8 @@ pub struct Config {
 pub struct View<'a> {
     /// What happened so far.
     pub status: &'a Status,
+    /// Who talks most, if it was asked for.
+    pub talkers: &'a [Talker],
     /// The generation in force, with counters of its own that go on.
     pub generation: &'a Generation,
     /// How long the last change took.
@@ -137,6 +149,7 @@ pub struct Daemon {
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
     let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
+    let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     clean_up(&mut socket)?;
     let mut prepared = Vec::new();
@@ -178,7 +191,7 @@ pub fn run(config: Config) -> Result<(), String> {
         {
             log(format_args!("system calls are NOT filtered: {e}"));
         }
-        let result = daemon.serve(listener, &signals);
+        let result = daemon.serve(listener, metrics, &signals);
         keeping.into_iter().for_each(Keeping::end);
         result
     });
@@ -348,11 +361,17 @@ impl Daemon {
         if outcome.ok { Ok(()) } else { Err(outcome.stderr.trim_end().to_owned()) }
     }
 
-    fn serve(&self, listener: std::os::unix::net::UnixListener, signals: &Signals) -> Result<(), String> {
+    fn serve(
+        &self,
+        listener: UnixListener,
+        metrics: Option<TcpListener>,
+        signals: &Signals,
+    ) -> Result<(), String> {
         /// How soon something besides signals is noticed.
         const PULSE: Duration = Duration::from_millis(100);
         /// How soon it is noticed what devices can do.
         const LOOK: Duration = Duration::from_secs(1);
+        let failed = |e: io::Error| format!("a thread: {e}");
         let (to, ended) = channel();
         let end = Box::new(move || {
             let _ = to.send(());
@@ -365,7 +384,16 @@ impl Daemon {
             end,
         );
         let serving = std::thread::Builder::new().name("control".into());
-        serving.spawn(move || server.serve(&listener)).map_err(|e| format!("a thread: {e}"))?;
+        let for_metrics = server.clone();
+        serving.spawn(move || server.serve(&listener)).map_err(failed)?;
+        if let Some(listener) = metrics {
+            let thread = std::thread::Builder::new().name("metrics".into());
+            thread.spawn(move || metrics::serve(&listener, &for_metrics)).map_err(failed)?;
+        }
+        for queue in self.config.queues.clone() {
+            let (thread, worker) = (std::thread::Builder::new().name("queue".into()), self.worker.0.clone());
+            thread.spawn(move || queues::serve(&queue, &worker)).map_err(failed)?;
+        }
         notify("READY=1");
         log("running");
         let watchdog = Watchdog::from_environment();

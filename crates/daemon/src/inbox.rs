@@ -39,11 +39,16 @@ impl<T> Inbox<T> {
 
     /// Leaves a message unless so many wait already; whether it did.
     pub fn try_send(&self, message: T, limit: usize) -> bool {
+        self.offer(message, limit).is_ok()
+    }
+
+    /// The same, but gives the message back.
+    pub fn offer(&self, message: T, limit: usize) -> Result<(), T> {
         if self.messages.lock().unwrap_or_else(PoisonError::into_inner).len() >= limit {
-            return false;
+            return Err(message);
         }
         self.send(message);
-        true
+        Ok(())
     }
 
     /// The next message.

@@ -12,6 +12,8 @@
 //! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
 //! - [`guardian`]: a process that gives the devices back when this one dies.
 //! - [`probe`]: what captures see.
+//! - [`queues`]: programs that rules give packets to.
+//! - [`metrics`]: what is counted, over HTTP.
 //! - [`ports`]: how frames come and go.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
@@ -30,20 +32,25 @@ mod guardian;
 mod inbox;
 mod keep;
 mod listing;
+mod metrics;
 mod offload;
 mod ports;
 mod probe;
+mod queues;
 mod rights;
 mod seccomp;
 mod sink;
 mod state;
 mod takeover;
+mod talkers;
 mod worker;
 
 pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};
 pub use offload::Offloaded;
 pub use ports::Driver;
+pub use queues::{QueueConfig, queue_answer, queue_packet};
 pub use sink::{PortTraffic, Traffic};
+pub use talkers::Talker;
 pub use worker::{PortStatus, Status};
 
 /// Nanoseconds since the epoch.

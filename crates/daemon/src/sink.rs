@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_io::device::{LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
-use penstock_path::{Drop, DropReason, LogRecord, Sink, TraceRecord};
+use penstock_path::{QueueRecord, Queued, Drop, DropReason, LogRecord, Sink, TraceRecord};
 use penstock_wire::ethernet;
 
 use crate::control::Broadcast;
@@ -15,6 +15,7 @@ use crate::daemon::{Printer, TracePrinter};
 use crate::follow::Ask;
 use crate::inbox::Inbox;
 use crate::probe::{Probe, number_of};
+use crate::queues::Listeners;
 
 /// Questions about neighbours that wait to be asked.
 const ASKS: usize = 1024;
@@ -80,6 +81,7 @@ pub(crate) struct LiveSink {
     asks: Arc<Inbox<Ask>>,
     printer: Box<dyn Printer>,
     pub(crate) probes: Vec<Probe>,
+    pub(crate) listeners: Listeners,
     pub(crate) trace: Option<(TracePrinter, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     line: String,
@@ -107,6 +109,7 @@ impl LiveSink {
             asks,
             printer,
             probes: Vec::new(),
+            listeners: Listeners::default(),
             trace: None,
             scratch: Vec::new(),
             line: String::new(),
@@ -249,6 +252,10 @@ impl Sink for LiveSink {
             probe.take(record, packet, &mut **printer);
         }
         printer.log(record, packet);
+    }
+
+    fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        self.listeners.send(record, packet)
     }
 
     fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender};
 
 use penstock_conntrack::Statistics;
 use penstock_io::device::{BURST, Received, Rx, wait};
+use penstock_io::queue::{Answer, Message, Open};
 use penstock_net::Network;
-use penstock_path::{Counters, Dataplane, Frame};
+use penstock_path::{CompileOptions, Counters, Dataplane, Engine, FlowCounts, Frame};
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
@@ -18,6 +19,8 @@ use crate::listing::{List, Page};
 use crate::offload::Offloaded;
 use crate::ports::{Held, Wire};
 use crate::probe::Probe;
+use crate::queues::queue_answer;
+use crate::talkers::{self, Talker};
 use crate::sink::{LiveSink, PortTraffic, elected};
 use crate::{dhcp, log, now};
 
@@ -48,6 +51,16 @@ pub(crate) enum Request {
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Connections of a dump, which are to be in the table. Answered with what is wrong.
     Load(String, Sender<Result<usize, String>>),
+    /// Flows and connections with the most bytes, among some from a number on; the number to go on with.
+    Talkers(u32, Sender<(Vec<Talker>, Option<u32>)>),
+    /// Code counts the time of rules and stages from now on, or not.
+    Profile(Engine, bool),
+    /// What it has counted: name, times, ticks.
+    ProfileLines(Sender<Vec<(String, u64, u64)>>),
+    /// A program listens to a queue, or no longer.
+    Queue(u16, Option<(Open, SyncSender<Message>)>),
+    /// A program's answer to a packet of a queue.
+    Answer(u16, Answer),
     /// One more capture.
     Probe(Probe),
     /// The capture with this number ends.
@@ -86,6 +99,10 @@ pub struct Status {
     pub counters: Counters,
     /// Connections that are tracked.
     pub connections: u64,
+    /// Flows in flowtables.
+    pub flows: u64,
+    /// What happened to flows.
+    pub flow_counts: FlowCounts,
     /// What happened to connections.
     pub tracking: Statistics,
     /// Packets that wait for programs.
@@ -292,6 +309,26 @@ impl Worker {
                 let loaded = self.path.conntrack_mut().load(&dump, now());
                 let _ = to.send(loaded.map_err(|e| e.to_string()));
             }
+            Request::Talkers(first, to) => {
+                let _ = to.send(talkers::page(&self.path, first));
+            }
+            Request::Profile(engine, profile) => {
+                self.path.set_engine_with(engine, CompileOptions { profile, ..CompileOptions::default() });
+            }
+            Request::ProfileLines(to) => {
+                let _ = to.send(self.path.profile());
+            }
+            Request::Queue(num, opened) => {
+                self.path.close_queue(num, now(), &mut self.sink);
+                self.sink.listeners.set(num, opened);
+            }
+            Request::Answer(num, answer) => {
+                for id in self.sink.listeners.answered(num, &answer) {
+                    // One that was dropped meanwhile needs no answer any more.
+                    let _ = self.path.verdict(id, &queue_answer(&answer), now(), &mut self.sink);
+                }
+                self.sink.flush();
+            }
             Request::Probe(probe) => self.sink.probes.push(probe),
             Request::EndProbe(number) => self.sink.probes.retain(|p| p.number != number),
             Request::Trace(trace) => self.sink.trace = trace,
@@ -340,6 +377,8 @@ impl Worker {
             ports: self.names.iter().enumerate().filter_map(port).collect(),
             counters: self.path.counters().clone(),
             connections: self.path.conntrack().count().into(),
+            flows: self.path.flow_count() as u64,
+            flow_counts: self.path.flow_counts(),
             tracking: *self.path.conntrack().statistics(),
             queued: self.path.queued() as u64,
             undelivered: self.sink.undelivered,

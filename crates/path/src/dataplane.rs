@@ -269,6 +269,11 @@ impl Dataplane {
         FlowSummary(&self.state.flows)
     }
 
+    /// Flows in all flowtables.
+    pub fn flow_count(&self) -> usize {
+        self.state.flows.count()
+    }
+
     /// What happened to flows so far, in all flowtables.
     pub fn flow_counts(&self) -> FlowCounts {
         self.state.flows.counts()

@@ -4,11 +4,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_conntrack::Direction;
-use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict, read, write};
+use penstock_daemon::{queue_answer, queue_packet};
+use penstock_io::queue::{self, Answer, Message, Open, read, write};
 use penstock_packet::Packet;
-use penstock_path::{Dataplane, QueueAnswer, QueueRecord, QueueVerdict, Queued};
-use penstock_program::Hook;
+use penstock_path::{Dataplane, QueueRecord, Queued};
 
 use super::output::Output;
 
@@ -70,7 +69,7 @@ impl Queues {
         if listener.waiting.len() >= listener.open.length as usize {
             return if listener.open.fail_open { Queued::PassedBy } else { Queued::Full };
         }
-        let message = Message::Packet(Box::new(message(record, packet, listener.open.copy)));
+        let message = Message::Packet(Box::new(queue_packet(record, packet, listener.open.copy)));
         if write(&mut listener.stream, &message, &mut self.buffer).is_err() {
             listener.gone = true;
             return Queued::Nobody;
@@ -130,54 +129,10 @@ pub fn settle(path: &mut Dataplane, output: &mut Output, now: u64) {
             path.close_queue(num, now, output);
             continue;
         };
-        let verdict = match answer.verdict {
-            Verdict::Drop => QueueVerdict::Drop,
-            Verdict::Accept => QueueVerdict::Accept,
-            Verdict::Queue => QueueVerdict::Queue { num: answer.queue, bypass: answer.bypass },
-            Verdict::Repeat => QueueVerdict::Repeat,
-            Verdict::Stop => QueueVerdict::Stop,
-        };
-        let said = QueueAnswer { verdict, mark: answer.mark, payload: answer.payload.as_deref() };
+        let said = queue_answer(&answer);
         for id in output.queues.answered(num, &answer) {
             // One that was dropped meanwhile needs no answer any more.
             let _ = path.verdict(id, &said, now, output);
         }
-    }
-}
-
-fn message(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> queue::Packet {
-    let device = |link: Option<&penstock_net::Link>| {
-        link.map_or((0, String::new()), |link| (link.index, link.name.to_string()))
-    };
-    let meta = &packet.meta;
-    let network = packet.network();
-    let connection = record.connection.as_ref().map(|connection| Connection {
-        info: meta.ct.info as u8,
-        status: connection.status(),
-        mark: connection.mark(),
-        id: connection.id(),
-        zone: connection.zone(Direction::Original),
-    });
-    queue::Packet {
-        id: record.id,
-        time: meta.time,
-        queue: record.queue,
-        protocol: meta.protocol,
-        hook: match record.context.hook {
-            Hook::Prerouting | Hook::Ingress => 0,
-            Hook::Input => 1,
-            Hook::Forward => 2,
-            Hook::Output | Hook::Egress => 3,
-            Hook::Postrouting => 4,
-        },
-        family: record.context.nfproto,
-        mark: meta.mark,
-        priority: meta.priority,
-        input: device(record.input),
-        output: device(record.output),
-        connection,
-        link: packet.link().to_vec(),
-        len: network.len() as u32,
-        payload: network.get(..copy as usize).unwrap_or(network).to_vec(),
     }
 }

@@ -51,6 +51,21 @@ impl Client {
         self.answers(files)
     }
 
+    /// Asks, and gives what is for standard output. What is for standard error is an error.
+    pub fn text(&mut self, message: &Message) -> io::Result<String> {
+        write(&mut self.stream, message)?;
+        let (mut out, mut error) = (String::new(), String::new());
+        loop {
+            match read(&mut self.stream, LONGEST)? {
+                Message::Out(text) => out.push_str(&text),
+                Message::Err(text) => error.push_str(&text),
+                Message::Exit(0) => return Ok(out),
+                Message::Exit(_) => return Err(io::Error::other(error.trim_end().to_owned())),
+                _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
+            }
+        }
+    }
+
     /// Asks for the end, and waits until the devices are given back.
     pub fn down(&mut self) -> io::Result<u8> {
         write(&mut self.stream, &Message::Down)?;

@@ -42,6 +42,22 @@ pub struct NftCall {
     pub confirm: Option<Duration>,
 }
 
+/// How what there is to show is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShowAs {
+    /// For people.
+    Words,
+    /// JSON, with what most packets and bytes are of.
+    Json,
+    /// OpenMetrics.
+    Metrics,
+}
+
+impl ShowAs {
+    /// In the order of their numbers in messages.
+    const ALL: [ShowAs; 3] = [ShowAs::Words, ShowAs::Json, ShowAs::Metrics];
+}
+
 /// Where commands come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {

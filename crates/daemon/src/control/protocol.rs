@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
 
+use super::ShowAs;
+
 /// The longest message: a ruleset with a large set.
 pub const LONGEST: usize = 256 << 20;
 
@@ -20,8 +22,10 @@ pub enum Message {
     Nft(Vec<String>),
     /// A line of an interactive client.
     Line(String),
-    /// The client wants to see the state; with `true` as JSON.
-    Show(bool),
+    /// The client wants to see the state.
+    Show(ShowAs),
+    /// The client wants to know where time goes, over so many milliseconds.
+    Stages(u32),
     /// The client wants to see connections.
     Connections,
     /// The client wants to see flows in flowtables, and why others are not there.
@@ -70,7 +74,8 @@ impl Message {
         match self {
             Message::Nft(args) => (b'n', list(args)),
             Message::Line(t) => (b'l', text(t)),
-            Message::Show(json) => (b's', vec![u8::from(*json)]),
+            Message::Show(how) => (b's', vec![*how as u8]),
+            Message::Stages(milliseconds) => (b'a', milliseconds.to_le_bytes().to_vec()),
             Message::Connections => (b't', vec![]),
             Message::Flows => (b'w', vec![]),
             Message::Down => (b'q', vec![]),
@@ -99,7 +104,11 @@ impl Message {
         Ok(match kind {
             b'n' => Message::Nft(words(&bytes)),
             b'l' => Message::Line(text(bytes)),
-            b's' => Message::Show(first == Some(1)),
+            b's' => {
+                let how = first.and_then(|number| ShowAs::ALL.get(usize::from(number)));
+                Message::Show(*how.ok_or_else(wrong)?)
+            }
+            b'a' => Message::Stages(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b't' => Message::Connections,
             b'w' => Message::Flows,
             b'q' => Message::Down,
@@ -161,7 +170,10 @@ mod tests {
             Message::Nft(vec!["-f".into(), String::new(), text()]),
             Message::Nft(vec![]),
             Message::Line(text()),
-            Message::Show(true),
+            Message::Show(ShowAs::Words),
+            Message::Show(ShowAs::Json),
+            Message::Show(ShowAs::Metrics),
+            Message::Stages(2500),
             Message::Connections,
             Message::Flows,
             Message::Down,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -12,16 +12,18 @@ use std::time::{Duration, Instant};
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Outcome, Session, events};
 use penstock_lang::source::{Files, Origin};
+use penstock_path::Engine;
 
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message, address, read, write};
 use super::rules::Process;
-use super::{CaptureCall, NftCall, Rules, Source};
+use super::{CaptureCall, NftCall, Rules, ShowAs, Source};
 use crate::daemon::{Config, View};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
+use crate::talkers::{Talker, keep_most};
 use crate::worker::{Request, Status};
 
 /// Clients at a time, and of these such that may only look: so there is always room for those who may act.
@@ -44,6 +46,8 @@ pub(crate) struct Server {
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
     clients: AtomicUsize,
     lookers: AtomicUsize,
+    /// Held by who counts time.
+    counting: Mutex<()>,
     /// Nanoseconds since the epoch.
     started: u64,
 }
@@ -72,8 +76,9 @@ impl Server {
         config: Arc<Config>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        let (clients, lookers) = Default::default();
-        Arc::new(Server { rules, worker, offload, config, end, clients, lookers, started: crate::now() })
+        let (clients, lookers, counting) = Default::default();
+        let started = crate::now();
+        Arc::new(Server { rules, worker, offload, config, end, clients, lookers, counting, started })
     }
 
     /// Serves connections, each on a thread of its own, for ever.
@@ -131,10 +136,14 @@ impl Server {
         let message = client.hear(PATIENCE)?;
         let status = match message {
             Message::Nft(args) => self.nft(&mut client, &args, rights, &process)?,
-            Message::Show(json) => self.show(&client, json)?,
+            Message::Show(how) => {
+                client.say(&Message::Out(self.shown(how)?))?;
+                0
+            }
+            Message::Stages(milliseconds) if rights == Rights::All => self.stages(&client, milliseconds)?,
             Message::Connections => self.list(&client, List::Connections)?,
             Message::Flows => self.list(&client, List::Flows)?,
-            Message::Down | Message::Confirm | Message::Capture(_) if rights == Rights::Look => {
+            Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_) if rights == Rights::Look => {
                 return client.refuse("Operation not permitted (you must be root)");
             }
             Message::Capture(words) => match CaptureCall::of(words) {
@@ -166,18 +175,59 @@ impl Server {
         from.recv_timeout(ANSWER).map_err(|_| io::ErrorKind::TimedOut.into())
     }
 
-    fn show(&self, client: &Client, json: bool) -> io::Result<u8> {
+    /// What there is to show.
+    pub(crate) fn shown(&self, how: ShowAs) -> io::Result<String> {
         let mut status: Status = self.ask(Request::Status)?;
         status.offloaded = self.offload.status();
         let generation = self.rules.generation();
+        let talkers = if how == ShowAs::Json { self.talkers()? } else { Vec::new() };
         let view = View {
             status: &status,
+            talkers: &talkers,
             generation: &generation,
             took: self.rules.took(),
             started: self.started,
             now: crate::now(),
         };
-        client.say(&Message::Out((self.config.show)(&view, json)))?;
+        Ok((self.config.show)(&view, how))
+    }
+
+    /// Who talks most, found part by part: packets pass between two of them.
+    fn talkers(&self) -> io::Result<Vec<Talker>> {
+        let (mut all, mut next) = (Vec::new(), Some(0));
+        while let Some(first) = next {
+            let (some, more) = self.ask(|to| Request::Talkers(first, to))?;
+            all.extend(some);
+            keep_most(&mut all);
+            next = more;
+        }
+        Ok(all)
+    }
+
+    /// Says where time goes: rules and stages with packets and ticks, counted by code that is made for it.
+    fn stages(&self, client: &Client, milliseconds: u32) -> io::Result<u8> {
+        /// Longest that is counted; the code is slower meanwhile.
+        const LONGEST: u32 = 600_000;
+        if self.config.engine == Engine::Interpreter {
+            client.say(&Message::Err("Error: time is counted by machine code: --engine jit\n".into()))?;
+            return Ok(1);
+        }
+        let one_at_a_time = self.counting.try_lock();
+        if one_at_a_time.is_err() {
+            client.say(&Message::Err("Error: time is being counted already\n".into()))?;
+            return Ok(1);
+        }
+        self.worker.send(Request::Profile(self.config.engine, true));
+        let end = Instant::now() + Duration::from_millis(milliseconds.min(LONGEST).into());
+        let mut there = Ok(());
+        while there.is_ok() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100).min(end.saturating_duration_since(Instant::now())));
+            there = client.is_there();
+        }
+        let lines = self.ask(Request::ProfileLines);
+        self.worker.send(Request::Profile(self.config.engine, false));
+        there?;
+        client.say(&Message::Out((self.config.profile)(lines?)))?;
         Ok(0)
     }
 

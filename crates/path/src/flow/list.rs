@@ -138,6 +138,11 @@ impl Flows {
         counts.filter(|(_, count)| **count > 0).map(|(reason, count)| (*reason, *count))
     }
 
+    /// How many there are in all tables.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.iter().map(|table| table.flows.len() as usize).sum()
+    }
+
     /// What happened in all tables together.
     pub(crate) fn counts(&self) -> FlowCounts {
         self.tables.iter().fold(self.gone, |all, table| all.plus(&table.counts))

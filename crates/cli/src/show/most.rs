@@ -1,0 +1,97 @@
+//! What most packets and bytes are of: rules with counters, named counters, flows.
+
+use penstock_conntrack::Tuple;
+use penstock_daemon::View;
+use penstock_lang::datatype::Format;
+use penstock_lang::print::listing::Listing;
+use penstock_program::expr::Expr;
+use penstock_ruleset::model::ObjectValue;
+use serde_json::{Value, json};
+
+use crate::names::SystemNames;
+
+/// Rules with a counter, as `nft list` has them but for the counter's numbers.
+pub fn rules(view: &View<'_>) -> Vec<Value> {
+    let names = SystemNames::default();
+    let format = Format { stateless: true, ..Format::default() };
+    let listing = Listing { generation: view.generation, format, names: &names, now: view.now };
+    let mut out = Vec::new();
+    for table in &view.generation.tables {
+        for chain in &table.chains {
+            for rule in &chain.rules {
+                let counter = |expr| match expr {
+                    Expr::Counter(counter) => Some(counter),
+                    _ => None,
+                };
+                let Some(counter) = rule.snapshot(view.now).into_iter().find_map(counter) else { continue };
+                out.push(json!({
+                    "family": table.family.name(),
+                    "table": &*table.name,
+                    "chain": &*chain.name,
+                    "handle": rule.handle,
+                    "rule": listing.rule(table, rule),
+                    "packets": counter.packets,
+                    "bytes": counter.bytes,
+                }));
+            }
+        }
+    }
+    out
+}
+
+/// Named counters.
+pub fn counters(view: &View<'_>) -> Vec<Value> {
+    let mut out = Vec::new();
+    for table in &view.generation.tables {
+        for object in &table.objects {
+            if let ObjectValue::Counter(counter) = object.snapshot(view.now) {
+                out.push(json!({
+                    "family": table.family.name(),
+                    "table": &*table.name,
+                    "name": &*object.name,
+                    "packets": counter.packets,
+                    "bytes": counter.bytes,
+                }));
+            }
+        }
+    }
+    out
+}
+
+/// Flows and connections with the most bytes.
+pub fn flows(view: &View<'_>) -> Vec<Value> {
+    let flow = |talker: &penstock_daemon::Talker| {
+        let (protocol, source, destination) = ends(&talker.tuple);
+        json!({
+            "protocol": protocol,
+            "source": source,
+            "destination": destination,
+            "by": talker.by,
+            "packets": talker.packets,
+            "bytes": talker.bytes,
+        })
+    };
+    view.talkers.iter().map(flow).collect()
+}
+
+/// Protocol, and both ends with their ports.
+fn ends(tuple: &Tuple) -> (String, String, String) {
+    use penstock_wire::protocol::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE};
+    let names = [
+        (TCP, "tcp"),
+        (UDP, "udp"),
+        (UDPLITE, "udplite"),
+        (SCTP, "sctp"),
+        (DCCP, "dccp"),
+        (ICMP, "icmp"),
+        (ICMPV6, "ipv6-icmp"),
+    ];
+    let known = names.iter().find(|(number, _)| *number == tuple.protocol);
+    let protocol = known.map_or_else(|| tuple.protocol.to_string(), |(_, name)| (*name).to_owned());
+    let has_ports = matches!(tuple.protocol, TCP | UDP | UDPLITE | SCTP | DCCP);
+    let end = |address: std::net::IpAddr, port: u16| match address {
+        _ if !has_ports => address.to_string(),
+        address => std::net::SocketAddr::new(address, port).to_string(),
+    };
+    (protocol, end(tuple.source(), tuple.src_id), end(tuple.destination(), tuple.dst_id))
+}

@@ -1,0 +1,287 @@
+//! `penstock top`: rates of ports, rules, flows and drops, as they are or as a file has them.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `snapshot` | what is there at a moment, and what passed between two |
+//! | `terminal` | keys and the screen |
+
+mod snapshot;
+mod terminal;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use lexopt::Arg::{Long, Short};
+use penstock_daemon::control::ShowAs;
+use penstock_daemon::control::protocol::Message;
+
+use crate::dataplane::connect;
+use crate::options::{Opt, Values, flag, long, usage_lines};
+use snapshot::{Row, Snapshot, View};
+use terminal::Terminal;
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+
+const VIEWS: [&str; 4] = ["ports", "rules", "flows", "drops"];
+
+const OPTIONS: &[Opt] = &[
+    long("read", "what `penstock show --json` has printed to a file, once or more often, in place of what is now")
+        .takes("FILE", Values::Files),
+    long("view", "what to begin with; without a terminal, what to print in place of everything")
+        .takes("VIEW", Values::OneOf(&VIEWS)),
+    long("interval", "seconds between two looks; 1 by default").takes("SECONDS", Values::Any),
+    flag('h', "help", "this text"),
+];
+
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock top [OPTIONS]\n\n\
+         Shows rates of the dataplane of the network namespace. Keys: 1 to 4 or Tab for ports, rules, flows and\n\
+         drops; s for the next column to sort by; j and k, or space, to go down and up; p to pause; q to quit.\n\
+         Without a terminal it prints one page.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 20));
+    out
+}
+
+struct Options {
+    read: Option<PathBuf>,
+    view: Option<View>,
+    interval: Duration,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
+    let mut options = Options { read: None, view: None, interval: Duration::from_secs(1) };
+    let mut parser = lexopt::Parser::from_args(args);
+    let text = |parser: &mut lexopt::Parser| match parser.value() {
+        Ok(value) => Ok(value.to_string_lossy().into_owned()),
+        Err(e) => Err(e.to_string()),
+    };
+    while let Some(arg) = parser.next().map_err(|e| e.to_string())? {
+        match arg {
+            Long("read") => options.read = Some(text(&mut parser)?.into()),
+            Long("view") => {
+                let word = text(&mut parser)?;
+                let view = View::ALL.into_iter().find(|v| v.name() == word);
+                options.view = Some(view.ok_or_else(|| format!("there is no view `{word}`"))?);
+            }
+            Long("interval") => {
+                let word = text(&mut parser)?;
+                let seconds = word.parse().ok().filter(|s: &f64| (0.1..=3600.0).contains(s));
+                let seconds = seconds.ok_or_else(|| format!("--interval takes seconds, not `{word}`"))?;
+                options.interval = Duration::from_secs_f64(seconds);
+            }
+            Long("help") | Short('h') => return Ok(None),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprint!("penstock top: {message}\n\n{}", usage());
+            return ExitCode::from(2);
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed::Said(status)) => status,
+        Err(Failed::Not(message)) => {
+            eprintln!("Error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why there is nothing to show.
+enum Failed {
+    /// It was said already.
+    Said(ExitCode),
+    Not(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(e: io::Error) -> Self {
+        Failed::Not(e.to_string())
+    }
+}
+
+/// The moment now.
+fn look() -> Result<Snapshot, Failed> {
+    let mut client = connect().map_err(Failed::Said)?;
+    let json = client.text(&Message::Show(ShowAs::Json))?;
+    Snapshot::read(&json).map(|(_, now)| now).map_err(Failed::Not)
+}
+
+fn run(options: &Options) -> Result<(), Failed> {
+    let full = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let (before, now) = match &options.read {
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|e| Failed::Not(format!("{}: {e}", path.display())))?;
+            Snapshot::read(&text).map_err(|e| Failed::Not(format!("{}: {e}", path.display())))?
+        }
+        None if full => {
+            let now = look()?;
+            (now.beginning(), now)
+        }
+        None => {
+            let before = look()?;
+            std::thread::sleep(options.interval);
+            (before, look()?)
+        }
+    };
+    if !full {
+        let views = options.view.map_or(View::ALL.to_vec(), |view| vec![view]);
+        for (i, view) in views.into_iter().enumerate() {
+            let page = Page { view, column: 0, first: 0, paused: false };
+            for line in page.lines(&before, &now, usize::MAX).into_iter().skip(usize::from(i > 0)) {
+                println!("{line}");
+            }
+        }
+        return Ok(());
+    }
+    Screen { before, now, page: Page::new(options.view.unwrap_or(View::Ports)) }.run(options)
+}
+
+/// What of it is seen.
+struct Page {
+    view: View,
+    /// Sorted by that.
+    column: usize,
+    /// Rows above the first one that is seen.
+    first: usize,
+    paused: bool,
+}
+
+impl Page {
+    fn new(view: View) -> Self {
+        Page { view, column: 0, first: 0, paused: false }
+    }
+
+    /// At most so many lines.
+    fn lines(&self, before: &Snapshot, now: &Snapshot, most: usize) -> Vec<String> {
+        let columns = self.view.columns();
+        let paused = if self.paused { " (paused)" } else { "" };
+        let mut head = String::new();
+        for (i, (name, _)) in columns.iter().enumerate() {
+            let name = if i == self.column { format!("*{name}") } else { (*name).to_owned() };
+            head.push_str(&format!("{name:>12}"));
+        }
+        let mut out = vec![format!("penstock: {}{paused}", now.headline(before)), String::new()];
+        out.push(format!("{head}{:>12}  {}", "packets", self.view.name()));
+        let rows = now.rows(before, self.view, self.column);
+        for Row { name, rates, totals } in rows.iter().skip(self.first).take(most.saturating_sub(out.len())) {
+            let mut line: String = rates.iter().map(|rate| format!("{:>12}", scaled(*rate))).collect();
+            let packets: f64 = totals.iter().step_by(2).sum();
+            line.push_str(&format!("{:>12}  {name}", scaled(packets)));
+            out.push(line);
+        }
+        out
+    }
+}
+
+/// A number in four digits or less, with a prefix.
+fn scaled(number: f64) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    let (mut number, mut prefix) = (number, 0);
+    while number >= 9999.5 && prefix + 1 < PREFIXES.len() {
+        number /= 1000.0;
+        prefix += 1;
+    }
+    let digits = if prefix == 0 || number >= 100.0 { 0 } else { 1 };
+    format!("{number:.digits$}{}", PREFIXES[prefix])
+}
+
+/// The full screen.
+struct Screen {
+    before: Snapshot,
+    now: Snapshot,
+    page: Page,
+}
+
+impl Screen {
+    fn run(mut self, options: &Options) -> Result<(), Failed> {
+        let terminal = Terminal::new()?;
+        let mut next = Instant::now() + options.interval;
+        loop {
+            let (rows, _) = terminal.size();
+            terminal.show(&self.page.lines(&self.before, &self.now, rows))?;
+            if let Some(key) = terminal.key(next.saturating_duration_since(Instant::now()))?
+                && !self.take(key)
+            {
+                return Ok(());
+            }
+            if Instant::now() >= next {
+                next = Instant::now() + options.interval;
+                if options.read.is_none() && !self.page.paused {
+                    self.before = std::mem::replace(&mut self.now, look()?);
+                }
+            }
+        }
+    }
+
+    /// Does what a key says; `false` for the end.
+    fn take(&mut self, key: u8) -> bool {
+        const END: u8 = 3;
+        let page = &mut self.page;
+        match key {
+            b'q' | END | 0 => return false,
+            b'1'..=b'4' => self.page = Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) },
+            b'\t' => {
+                let next = View::ALL[(page.view as usize + 1) % View::ALL.len()];
+                self.page = Page { paused: page.paused, ..Page::new(next) };
+            }
+            b's' => page.column = (page.column + 1) % page.view.columns().len(),
+            b'p' => page.paused ^= true,
+            b'j' | b' ' => {
+                let rows = self.now.rows(&self.before, page.view, page.column).len();
+                page.first = (page.first + if key == b' ' { 10 } else { 1 }).min(rows.saturating_sub(1));
+            }
+            b'k' => page.first = page.first.saturating_sub(1),
+            _ => {}
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, expected) in
+            [(0.0, "0"), (12.4, "12"), (9999.0, "9999"), (10_000.0, "10.0k"), (123_456.0, "123k"), (2.5e9, "2500M"), (1e15, "1000T")]
+        {
+            assert_eq!(scaled(number), expected);
+        }
+    }
+
+    #[test]
+    fn keys_switch_sort_and_end() {
+        let page = Page::new(View::Ports);
+        let mut screen = Screen { before: Snapshot::default(), now: Snapshot::default(), page };
+        assert!(screen.take(b'2') && screen.page.view == View::Rules);
+        assert!(screen.take(b's') && screen.page.column == 1);
+        assert!(screen.take(b's') && screen.page.column == 0);
+        assert!(screen.take(b'\t') && screen.page.view == View::Flows);
+        assert!(screen.take(b'p') && screen.page.paused && screen.take(b'1') && screen.page.paused);
+        assert!(screen.take(b'k') && screen.page.first == 0 && screen.take(b'x'));
+        for key in [b'q', 3, 0] {
+            assert!(!screen.take(key));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Packets that rules give to programs: `queue`. A program listens on a Unix socket and speaks the protocol of
+//! `docs/queue.md`, as with `penstock run --queue`.
+//!
+//! A thread per queue connects to the program, again and again if it must, and reads its answers; another one writes. The
+//! path waits for neither: a packet for which the program, or the queue to it, has no room is dropped, or passes by.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use penstock_conntrack::Direction;
+use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
+use penstock_packet::Packet;
+use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
+use penstock_program::Hook;
+
+use crate::inbox::Inbox;
+use crate::log;
+use crate::worker::Request;
+
+/// Between two tries to connect to a program.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a program may take for its first message.
+const OPENING: Duration = Duration::from_secs(10);
+/// Packets on their way to a program, whatever it asks for.
+const MOST: usize = 1 << 16;
+/// Answers that wait for the worker; a program that has given more waits.
+const ANSWERS: usize = 4096;
+
+/// A queue, and where its program listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Its number.
+    pub num: u16,
+    /// The program's socket.
+    pub socket: PathBuf,
+}
+
+/// The path's side of a program that listens.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    num: u16,
+    open: Open,
+    to: SyncSender<Message>,
+    /// Packets without answer, in their order; some may have ended meanwhile.
+    waiting: Vec<u64>,
+}
+
+impl Listener {
+    /// Gives a packet to the program.
+    fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        let full = if self.open.fail_open { Queued::PassedBy } else { Queued::Full };
+        if self.waiting.len() >= (self.open.length as usize).min(MOST) {
+            return full;
+        }
+        let message = Message::Packet(Box::new(queue_packet(record, packet, self.open.copy)));
+        if self.to.try_send(message).is_err() {
+            return full;
+        }
+        self.waiting.push(record.id);
+        Queued::Held
+    }
+
+    /// The packets that an answer is for.
+    fn answered(&mut self, answer: &Answer) -> Vec<u64> {
+        let is_meant = |id: &u64| *id == answer.id || answer.up_to && *id < answer.id;
+        let ids = self.waiting.iter().copied().filter(is_meant).collect();
+        self.waiting.retain(|id| !is_meant(id));
+        ids
+    }
+}
+
+/// All programs that listen.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// A program listens from now on, or no longer.
+    pub(crate) fn set(&mut self, num: u16, opened: Option<(Open, SyncSender<Message>)>) {
+        self.0.retain(|l| l.num != num);
+        self.0.extend(opened.map(|(open, to)| Listener { num, open, to, waiting: Vec::new() }));
+    }
+
+    /// Gives a packet to who listens.
+    pub(crate) fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
+        match self.0.iter_mut().find(|l| l.num == record.queue) {
+            Some(listener) => listener.send(record, packet),
+            None => Queued::Nobody,
+        }
+    }
+
+    /// The packets that an answer is for.
+    pub(crate) fn answered(&mut self, num: u16, answer: &Answer) -> Vec<u64> {
+        self.0.iter_mut().find(|l| l.num == num).map_or_else(Vec::new, |l| l.answered(answer))
+    }
+}
+
+/// A program's answer, for the path.
+pub fn queue_answer(answer: &Answer) -> QueueAnswer<'_> {
+    let verdict = match answer.verdict {
+        Verdict::Drop => QueueVerdict::Drop,
+        Verdict::Accept => QueueVerdict::Accept,
+        Verdict::Queue => QueueVerdict::Queue { num: answer.queue, bypass: answer.bypass },
+        Verdict::Repeat => QueueVerdict::Repeat,
+        Verdict::Stop => QueueVerdict::Stop,
+    };
+    QueueAnswer { verdict, mark: answer.mark, payload: answer.payload.as_deref() }
+}
+
+/// A packet as a program sees it, with `copy` bytes from the network header on.
+pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> queue::Packet {
+    let device = |link: Option<&penstock_net::Link>| {
+        link.map_or((0, String::new()), |link| (link.index, link.name.to_string()))
+    };
+    let meta = &packet.meta;
+    let network = packet.network();
+    let connection = record.connection.as_ref().map(|connection| Connection {
+        info: meta.ct.info as u8,
+        status: connection.status(),
+        mark: connection.mark(),
+        id: connection.id(),
+        zone: connection.zone(Direction::Original),
+    });
+    queue::Packet {
+        id: record.id,
+        time: meta.time,
+        queue: record.queue,
+        protocol: meta.protocol,
+        hook: match record.context.hook {
+            Hook::Prerouting | Hook::Ingress => 0,
+            Hook::Input => 1,
+            Hook::Forward => 2,
+            Hook::Output | Hook::Egress => 3,
+            Hook::Postrouting => 4,
+        },
+        family: record.context.nfproto,
+        mark: meta.mark,
+        priority: meta.priority,
+        input: device(record.input),
+        output: device(record.output),
+        connection,
+        link: packet.link().to_vec(),
+        len: network.len() as u32,
+        payload: network.get(..copy as usize).unwrap_or(network).to_vec(),
+    }
+}
+
+/// Connects a program to its queue, for ever.
+pub(crate) fn serve(config: &QueueConfig, worker: &Arc<Inbox<Request>>) {
+    let QueueConfig { num, socket } = config;
+    let mut said = false;
+    loop {
+        match UnixStream::connect(socket).and_then(|stream| listen(*num, stream, worker)) {
+            Ok(()) => {
+                log(format_args!("queue {num}: {} does not listen any more", socket.display()));
+                said = false;
+            }
+            Err(e) if !said => {
+                log(format_args!("queue {num}: {}: {e}; trying again", socket.display()));
+                said = true;
+            }
+            Err(_) => {}
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Serves one connection, until its end.
+fn listen(num: u16, mut stream: UnixStream, worker: &Arc<Inbox<Request>>) -> std::io::Result<()> {
+    let invalid = |what: &'static str| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    let mut buffer = Vec::new();
+    stream.set_read_timeout(Some(OPENING))?;
+    let open = match queue::read(&mut stream, &mut buffer)? {
+        Some(Message::Open(open)) if open.version == queue::VERSION => open,
+        Some(Message::Open(_)) => return Err(invalid("another version of the protocol is asked for")),
+        _ => return Err(invalid("the program does not open the queue")),
+    };
+    stream.set_read_timeout(None)?;
+    let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
+    let writing = stream.try_clone()?;
+    std::thread::Builder::new().name("queue".into()).spawn(move || write(writing, &packets))?;
+    worker.send(Request::Queue(num, Some((open, to))));
+    log(format_args!("queue {num}: a program listens"));
+    let result = loop {
+        match queue::read(&mut stream, &mut buffer) {
+            Ok(Some(Message::Answer(answer))) => {
+                let mut request = Request::Answer(num, answer);
+                while let Err(back) = worker.offer(request, ANSWERS) {
+                    request = back;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Ok(None) => break Ok(()),
+            Ok(Some(_)) => break Err(invalid("no answer, but something else")),
+            Err(e) => break Err(e),
+        }
+    };
+    worker.send(Request::Queue(num, None));
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+    result
+}
+
+fn write(mut stream: UnixStream, packets: &Receiver<Message>) {
+    let mut buffer = Vec::new();
+    for message in packets {
+        if queue::write(&mut stream, &message, &mut buffer).is_err() {
+            // The reader finds its end, too.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+            return;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+# Clients of the control socket that do what none should. Run in the dataplane's namespace; says what it saw, a line each.
+import os, socket, struct, sys, time
+
+
+def connect():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.settimeout(10)
+    s.connect("\0penstock")
+    return s
+
+
+def message(kind, contents=b""):
+    return struct.pack("<I", len(contents) + 1) + kind + contents
+
+
+def read(s):
+    def exactly(n):
+        got = b""
+        while len(got) < n:
+            piece = s.recv(n - len(got))
+            if not piece:
+                raise EOFError
+            got += piece
+        return got
+
+    n, = struct.unpack("<I", exactly(4))
+    body = exactly(n)
+    return body[:1], body[1:]
+
+
+def answers(s):
+    """All answers to their end: texts for standard error, and the exit status."""
+    said, status = b"", None
+    try:
+        while status is None:
+            kind, contents = read(s)
+            if kind == b"e":
+                said += contents
+            if kind == b"z":
+                status = contents[0]
+    except (EOFError, OSError):
+        pass
+    return said.decode(), status
+
+
+what = sys.argv[1]
+if what == "garbage":
+    import random
+
+    random.seed(int(os.environ.get("PENSTOCK_SEED", "1")))
+    for _ in range(200):
+        s = connect()
+        try:
+            s.sendall(random.randbytes(random.randrange(1, 400)))
+            s.shutdown(socket.SHUT_WR)
+            answers(s)
+        except OSError:
+            pass
+        s.close()
+    # Every kind of message, with contents that make no sense, cut at every length.
+    for kind in range(256):
+        for contents in (b"", b"\0", b"\xff" * 9, b"a\0b\0"):
+            s = connect()
+            # Not the message that ends the dataplane, nor the one that confirms.
+            if kind in b"qc":
+                continue
+            s.sendall(message(bytes([kind]), contents))
+            s.shutdown(socket.SHUT_WR)
+            s.close()
+    for length in (0, 0xFFFFFFFF, 256 << 20, (256 << 20) + 1):
+        s = connect()
+        s.sendall(struct.pack("<I", length) + b"n")
+        s.close()
+    print("done")
+elif what == "halves":
+    # Messages that never end: others are served meanwhile.
+    held = []
+    for _ in range(int(sys.argv[2])):
+        s = connect()
+        s.sendall(struct.pack("<I", 1000) + b"n-f")
+        held.append(s)
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[3]))
+elif what == "looker":
+    os.setgid(65534)
+    os.setuid(65534)
+    s = connect()
+    s.sendall(message(b"n", b"list ruleset\0"))
+    print("list:", *answers(s))
+    s = connect()
+    s.sendall(message(b"n", b"flush ruleset\0"))
+    print("flush:", *answers(s))
+    for kind, name in ((b"q", "down"), (b"c", "confirm"), (b"p", "capture")):
+        s = connect()
+        s.sendall(message(kind, b"\0" * 7))
+        print(f"{name}:", *answers(s))
+    s = connect()
+    s.sendall(message(b"n", b"x" * (65 << 10)))
+    print("long:", *answers(s))
+    # More of them than there is room for.
+    held, refused = [], 0
+    for _ in range(60):
+        s = connect()
+        s.sendall(struct.pack("<I", 1000) + b"n")
+        held.append(s)
+    time.sleep(0.5)
+    for s in held:
+        s.settimeout(0.05)
+        said, status = answers(s)
+        refused += "too many clients" in said
+    print("refused:", refused)
+    print("begun", flush=True)
+    time.sleep(3)
+elif what == "slow":
+    # Watchers that never read what they are told.
+    held = []
+    for command in (b"monitor", b"monitor trace"):
+        for _ in range(8):
+            s = connect()
+            s.sendall(message(b"n", command + b"\0"))
+            held.append(s)
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))

@@ -1,0 +1,154 @@
+//! Clients that do what none should: packets, and other clients, do not notice.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::net::Net;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/hostile.py");
+
+/// Starts the script, and waits until it says that it has begun; all lines until then.
+fn begin(net: &Net, args: &str) -> (Child, Vec<String>) {
+    let mut command = net.command(&net.r, &format!("exec python3 {SCRIPT} {args}"));
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    (child, lines.take_while(|line| line != "begun").collect())
+}
+
+/// Packets pass, clients are answered, and the ruleset can be changed.
+fn all_is_well(net: &Net) {
+    net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
+    net.ok(&net.r, "$PENSTOCK show");
+    net.ok(&net.r, "$PENSTOCK nft 'add table ip well; delete table ip well'");
+}
+
+#[test]
+fn clients_that_misbehave_harm_nobody() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    net.up("r0 r1");
+    net.nft("table ip t { chain c { type filter hook forward priority filter; counter; }; }");
+    assert_eq!(net.ok(&net.r, &format!("python3 {SCRIPT} garbage")), "done\n");
+    all_is_well(&net);
+    let (mut halves, _) = begin(&net, "halves 40 60");
+    all_is_well(&net);
+    halves.kill().unwrap();
+    halves.wait().unwrap();
+    // Those who are not allowed to are told so.
+    let said = net.ok(&net.r, &format!("python3 {SCRIPT} looker"));
+    assert!(said.starts_with("list: Error: Operation not permitted (you must be root)\n 1\n"), "{said}");
+    // All places are taken by those who say nothing: whoever comes waits no longer than they may.
+    let (mut halves, _) = begin(&net, "halves 64 60");
+    assert!(!net.run(&net.r, "$PENSTOCK show").0);
+    halves.kill().unwrap();
+    halves.wait().unwrap();
+    net.until("there is room again", |net| net.run(&net.r, "$PENSTOCK show").0);
+    all_is_well(&net);
+}
+
+#[test]
+fn clients_that_may_look_can_do_no_more() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    net.up("r0 r1 --allow-read");
+    net.nft("table ip t { chain c { type filter hook forward priority filter; counter; }; }");
+    let (mut lookers, said) = begin(&net, "looker");
+    let refused = "Error: Operation not permitted (you must be root)";
+    let expected = [
+        "list:  0".to_owned(),
+        "flush:  0".into(),
+        format!("down: {refused}"),
+        " 1".into(),
+        format!("confirm: {refused}"),
+        " 1".into(),
+        format!("capture: {refused}"),
+        " 1".into(),
+        "long:  None".into(),
+    ];
+    assert_eq!(said[..9], expected);
+    let too_many: u32 = said[9].strip_prefix("refused: ").unwrap().parse().unwrap();
+    assert!(too_many >= 60 - 32, "{said:?}");
+    // There is room for root.
+    all_is_well(&net);
+    assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("table ip t"), "it was looked at, not flushed");
+    lookers.wait().unwrap();
+}
+
+#[test]
+fn watchers_that_do_not_read_hold_nobody_up() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    net.up("r0 r1");
+    net.nft("table ip t { chain c { type filter hook forward priority filter; meta nftrace set 1; }; }");
+    let (mut slow, _) = begin(&net, "slow 60");
+    let many: String = (0..500).map(|n| format!("add rule ip t c ip saddr 198.19.0.{} drop\n", n % 250)).collect();
+    let file = net.directory.join("many.nft");
+    std::fs::write(&file, many).unwrap();
+    for _ in 0..10 {
+        net.ok(&net.r, &format!("$PENSTOCK nft -f {}", file.display()));
+    }
+    net.ok(&net.a, "ping -f -c 2000 -W 2 198.18.1.2");
+    all_is_well(&net);
+    slow.kill().unwrap();
+    slow.wait().unwrap();
+}
+
+#[test]
+fn a_ruleset_that_takes_too_long_is_refused_and_packets_pass_meanwhile() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1 --batch-time 0.3");
+    let before = "table ip t {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n";
+    net.nft(before);
+    let file = net.directory.join("huge.nft");
+    let rules: String = (0..400_000u32)
+        .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
+        .collect();
+    std::fs::write(&file, rules).unwrap();
+    let mut ping = net.command(&net.a, "ping -i 0.05 -c 40 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK nft -f {}", file.display()));
+    assert!(!ok && said.contains("evaluation takes longer than is allowed"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let mut pings = String::new();
+    std::io::Read::read_to_string(ping.stdout.as_mut().unwrap(), &mut pings).unwrap();
+    ping.wait().unwrap();
+    assert!(pings.contains(" 0% packet loss"), "{pings}");
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), before);
+}
+
+#[test]
+fn the_process_keeps_few_rights() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |status: &str, name: &str| {
+        let line = status.lines().find(|l| l.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    // CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON, CAP_BPF.
+    let few = format!("{:016x}", 1u64 << 12 | 1 << 13 | 1 << 38 | 1 << 39);
+    let all: Vec<u32> = std::fs::read_dir(format!("/proc/{}/task", net.pid()))
+        .unwrap()
+        .map(|t| t.unwrap().file_name().to_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(all.len() > 2);
+    for thread in all {
+        let status = status(thread);
+        for set in ["CapEff:", "CapPrm:"] {
+            assert_eq!(field(&status, set), few, "{status}");
+        }
+        assert_eq!(field(&status, "Seccomp:"), "2", "{status}");
+        assert_eq!(field(&status, "NoNewPrivs:"), "1");
+    }
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
+    let guardian: u32 = children.split_whitespace().next().unwrap().parse().unwrap();
+    assert_eq!(field(&status(guardian), "CapEff:"), few);
+    all_is_well(&net);
+}

@@ -1,0 +1,109 @@
+//! What it does is seen: metrics, rates, where time goes; and packets that programs decide on.
+
+use std::process::Stdio;
+
+use crate::net::Net;
+
+const RULES: &str = "table inet t {
+   counter echoes { }
+   chain f {
+     type filter hook forward priority filter
+     icmp type echo-request counter name echoes
+     icmp type echo-request counter comment \"pings\"
+     udp dport 9 counter drop
+   }
+ }";
+
+#[test]
+fn metrics_are_told_on_the_loopback_device_only() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("curl") {
+        return;
+    }
+    let (done, said) = net.run(&net.r, "$PENSTOCK up r0 r1 --metrics 198.18.0.1:9900");
+    assert!(!done && said.contains("loopback"), "{said}");
+    net.up("r0 r1 --metrics 127.0.0.1:9900");
+    net.nft(RULES);
+    net.ok(&net.a, "ping -c 3 -i 0.1 -W 2 198.18.1.2");
+    let told = net.ok(&net.r, "curl -sSi --max-time 10 http://127.0.0.1:9900/metrics");
+    assert!(told.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"), "{told}");
+    for line in [
+        "penstock_counter_packets_total{family=\"inet\",table=\"t\",counter=\"echoes\"} 3\n",
+        "chain=\"f\",handle=\"4\",comment=\"pings\"} 3\n",
+        "penstock_port_frames_total{port=\"r0\",side=\"wire\",direction=\"in\"}",
+        "penstock_generation 2\n",
+        "# EOF\n",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let file = net.directory.join("penstock.prom");
+    net.ok(&net.r, &format!("$PENSTOCK show --metrics-file {}", file.display()));
+    assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
+    // Who says nothing, or nonsense, keeps nobody for long.
+    let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; s = socket.create_connection((\"127.0.0.1\", 9900)); time.sleep(30)'");
+    assert!(net.ok(&net.r, "curl -s --max-time 10 http://127.0.0.1:9900/nothing").contains("/metrics"));
+    net.ok(&net.r, "curl -s --max-time 10 -o /dev/null http://127.0.0.1:9900/metrics");
+    idle.stop();
+}
+
+#[test]
+fn rates_are_seen_live_and_in_a_file() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1 --sysctl net.netfilter.nf_conntrack_acct=1");
+    net.nft(&format!("{RULES}\nadd rule inet t f ct state established"));
+    let file = net.directory.join("snapshots");
+    let mut ping = net.command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2").stdout(Stdio::null()).spawn().unwrap();
+    let look = |net: &Net| net.ok(&net.r, &format!("$PENSTOCK show --json >> {}", file.display()));
+    look(&net);
+    let page = net.ok(&net.r, "$PENSTOCK top --interval 1");
+    look(&net);
+    ping.wait().unwrap();
+    let saved = net.ok(&net.a, &format!("$PENSTOCK top --read {}", file.display()));
+    for page in [&page, &saved] {
+        let rate = |name: &str| {
+            let line = page.lines().find(|l| l.ends_with(name)).unwrap_or_else(|| panic!("{name}: {page}"));
+            line.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+        };
+        for name in ["  r0", "inet t counter echoes", "counter comment \"pings\"", "icmp 198.18.0.2 > 198.18.1.2 rules"] {
+            assert!(rate(name) > 1.0, "{name}: {page}");
+        }
+    }
+    assert!(net.ok(&net.r, "$PENSTOCK top --view drops").starts_with("penstock: generation 2, "));
+    let stages = net.command(&net.r, "$PENSTOCK show stages --time 2").stdout(Stdio::piped()).spawn().unwrap();
+    net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
+    let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
+    assert!(stages.contains("rule or stage") && stages.contains("inet t f handle 4"), "{stages}");
+    net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
+}
+
+#[test]
+fn a_program_decides_on_packets() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    let socket = net.directory.join("queue.sock");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/queue.py");
+    net.up(&format!("r0 r1 --queue 3={}", socket.display()));
+    net.nft(
+        "table ip t {
+           chain f {
+             type filter hook forward priority filter
+             icmp type echo-request queue to 3
+             udp dport 9 queue flags bypass to 3
+           }
+         }",
+    );
+    let pings = |net: &Net| net.run(&net.a, "ping -c 2 -i 0.1 -W 1 198.18.1.2").0;
+    assert!(!pings(&net), "nobody listens");
+    for answer in ["accept", "drop", "accept"] {
+        let program = net.spawn_reading(&net.r, &format!("python3 {script} {} {answer}", socket.display()));
+        net.until(answer, |net| pings(net) == (answer == "accept"));
+        assert_eq!(pings(&net), answer == "accept");
+        program.stop();
+        std::fs::remove_file(&socket).unwrap();
+    }
+    net.until("nobody listens again", |net| !pings(net));
+    let state = net.ok(&net.r, "$PENSTOCK show");
+    assert!(state.contains("queue without listener"), "{state}");
+}

@@ -1,0 +1,51 @@
+//! What systemd is told: readiness, reload, the watchdog, the end (sd_notify(3)).
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::net::Net;
+
+#[test]
+fn systemd_is_told_of_all() {
+    let Some(net) = Net::new() else { return };
+    let (address, rules) = (net.directory.join("notify"), net.directory.join("rules.nft"));
+    let socket = UnixDatagram::bind(&address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let next = |wanted: &str| {
+        let mut bytes = [0; 256];
+        loop {
+            let len = socket.recv(&mut bytes).unwrap_or_else(|e| panic!("{wanted}: {e}"));
+            let said = String::from_utf8_lossy(&bytes[..len]).into_owned();
+            if said.starts_with(wanted) {
+                return said;
+            }
+            // It comes all the time.
+            assert!(said == "WATCHDOG=1", "{said}, not {wanted}");
+        }
+    };
+    std::fs::write(&rules, "table ip one { }\n").unwrap();
+    let mut command = net.command(&net.r, &format!("exec $PENSTOCK up r0 r1 --rules {}", rules.display()));
+    command.env("NOTIFY_SOCKET", &address).env("WATCHDOG_USEC", "400000");
+    let mut daemon = command.stdin(Stdio::null()).spawn().unwrap();
+    next("READY=1");
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip one\n");
+    next("WATCHDOG=1");
+    let signal = |name: &str| net.ok(&net.r, &format!("kill -{name} {}", daemon.id()));
+    std::fs::write(&rules, "table ip two { }\n").unwrap();
+    signal("HUP");
+    let reloading = next("RELOADING=1");
+    assert!(reloading.lines().any(|l| l.strip_prefix("MONOTONIC_USEC=").is_some_and(|v| v.parse::<u64>().is_ok())));
+    next("READY=1");
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
+    // What is wrong does not count, and is no reason not to be ready.
+    std::fs::write(&rules, "table ip three {\n").unwrap();
+    signal("HUP");
+    next("RELOADING=1");
+    next("READY=1");
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
+    signal("TERM");
+    next("STOPPING=1");
+    assert!(daemon.wait().unwrap().success());
+    assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
+}
