@@ -98,6 +98,7 @@ fn a_program_decides_on_packets() {
     assert!(!pings(&net), "nobody listens");
     for answer in ["accept", "drop", "accept"] {
         let program = net.spawn_reading(&net.r, &format!("python3 {script} {} {answer}", socket.display()));
+        net.until("it listens", |_| socket.exists());
         net.until(answer, |net| pings(net) == (answer == "accept"));
         assert_eq!(pings(&net), answer == "accept");
         program.stop();

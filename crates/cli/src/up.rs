@@ -237,16 +237,17 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `log` statements as lines of the kernel's log, on standard error.
+/// `log` statements as lines of the kernel's log.
 struct LogLines {
     start: u64,
 }
 
 impl Printer for LogLines {
-    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut String) {
         // Groups are for those who listen to them: `penstock capture --log-group`.
         if record.log.group.is_none() {
-            eprintln!("{}", log::line(record, packet, self.start));
+            out.push_str(&log::line(record, packet, self.start));
+            out.push('\n');
         }
     }
 

@@ -23,6 +23,7 @@ use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::offload::{Offload, OffloadPort};
+use crate::lines::Lines;
 use crate::ports::{Driver, Port, WireConfig};
 use crate::queues::{self, QueueConfig};
 use crate::sink::{LiveSink, Out};
@@ -65,8 +66,8 @@ impl KeepState {
 
 /// Prints what rules log.
 pub trait Printer: Send {
-    /// A `log` statement.
-    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet);
+    /// Appends the line of a `log` statement, with its end, or nothing.
+    fn log(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut String);
 
     /// Appends the record of a `log group` statement as captures of `LINKTYPE_NFLOG` have it.
     fn nflog(&mut self, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec<u8>);
@@ -287,9 +288,10 @@ impl Daemon {
             outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default(), dhcp_until: 0 });
             held.push(Some(port.wire.held));
         }
-        let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)());
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
+        let lines = Lines::start().map_err(failed("a thread"))?;
+        let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)(), lines);
         let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
         path.set_flow_offload(offloader, devices, config.offload);
         let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };

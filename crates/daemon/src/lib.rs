@@ -31,6 +31,7 @@ mod follow;
 mod guardian;
 mod inbox;
 mod keep;
+mod lines;
 mod listing;
 mod metrics;
 mod offload;

@@ -14,6 +14,7 @@ use crate::control::Broadcast;
 use crate::daemon::{Printer, TracePrinter};
 use crate::follow::Ask;
 use crate::inbox::Inbox;
+use crate::lines::Lines;
 use crate::probe::{Probe, number_of};
 use crate::queues::Listeners;
 
@@ -80,6 +81,7 @@ pub(crate) struct LiveSink {
     local: Option<LocalTx>,
     asks: Arc<Inbox<Ask>>,
     printer: Box<dyn Printer>,
+    lines: Lines,
     pub(crate) probes: Vec<Probe>,
     pub(crate) listeners: Listeners,
     pub(crate) trace: Option<(TracePrinter, Arc<Broadcast>)>,
@@ -95,6 +97,7 @@ impl LiveSink {
         net: Arc<Network>,
         asks: Arc<Inbox<Ask>>,
         printer: Box<dyn Printer>,
+        lines: Lines,
     ) -> Self {
         let mut by_index = vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
         for (number, port) in ports.iter().enumerate() {
@@ -108,6 +111,7 @@ impl LiveSink {
             local: LocalTx::open().ok(),
             asks,
             printer,
+            lines,
             probes: Vec::new(),
             listeners: Listeners::default(),
             trace: None,
@@ -241,7 +245,7 @@ impl Sink for LiveSink {
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
-        let LiveSink { probes, printer, .. } = self;
+        let LiveSink { probes, printer, line, lines, .. } = self;
         if let Some(number) = number_of(record.place.table) {
             if let Some(probe) = probes.iter().find(|p| p.number == number) {
                 probe.take(record, packet, &mut **printer);
@@ -251,7 +255,11 @@ impl Sink for LiveSink {
         for probe in probes.iter().filter(|p| p.group.is_some() && p.group == record.log.group) {
             probe.take(record, packet, &mut **printer);
         }
-        printer.log(record, packet);
+        line.clear();
+        printer.log(record, packet, line);
+        if !line.is_empty() {
+            lines.say(line);
+        }
     }
 
     fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {

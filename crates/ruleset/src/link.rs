@@ -3,6 +3,8 @@
 //! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run is refused with its
 //! place; [`penstock_program::link::supported`] tells it of one expression before anything is committed.
 
+mod reuse;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +20,7 @@ use penstock_program::{Data, State};
 use crate::Errno;
 use crate::model::*;
 use crate::needs::Needs;
+use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
 const GC_INTERVAL: u64 = 1_000;
@@ -43,6 +46,8 @@ pub struct Linked {
     /// Linked sets that depend on nothing but themselves, for the next generation. By address: each holds the set it
     /// was made from, so an address stands for one set only.
     sets: HashMap<usize, SetAndLinked>,
+    /// Its tables, for the next generation: by handle.
+    tables: HashMap<u64, LinkedBefore>,
     /// Long chains with their lookups, for the next generation: by family, table and name.
     lookups: HashMap<ChainName, ChainAndLookup>,
 }
@@ -214,12 +219,13 @@ impl Linked {
     }
 }
 
-fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
+fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let nfproto = table.family as u8;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable { nfproto, name: table.name.clone(), handle: table.handle });
     let first = image.chains.len();
+    let first_chain = first;
     let chains =
         (first..).zip(&table.chains).map(|(i, chain)| (&*chain.name, ChainIndex(i as u32))).collect();
     let mut objects: HashMap<_, Vec<_>> = HashMap::new();
@@ -235,15 +241,32 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
     let first_flowtable = flowtables.len() - table.flowtables.len();
     let flowtables = (first_flowtable..).zip(&table.flowtables);
     let flowtables = flowtables.map(|(i, f)| (&*f.name, FlowtableIndex(i as u32))).collect();
+    let known = before.tables.get(&table.handle);
+    let known = known.filter(|known| known.is_same_for(table, first, first_flowtable));
+    let mut needs = Vec::with_capacity(table.chains.len());
     let resolver = Resolver { table, before, chains, objects, flowtables, sets: RefCell::default() };
     let error = |place, reason| LinkError { family: table.family, table: table.name.clone(), place, reason };
-    for (i, chain) in (first..).zip(&table.chains) {
-        let at = ChainIndex(i as u32);
+    for (number, chain) in table.chains.iter().enumerate() {
+        let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
         image.rules.reserve(chain.rules.len());
         image.rule_names.reserve(chain.rules.len());
-        for rule in &chain.rules {
-            linked.needs.rule(table.family, rule);
+        let old = known.and_then(|known| known.chain(number, &before.image));
+        let (start, end) = old.map_or((0, 0), |old| old.same_as(&chain.rules));
+        let new = start..chain.rules.len() - end;
+        let mut needed = match old {
+            // All of its rules are still there.
+            Some(old) if old.chain.rules.len() == start + end => *old.needs,
+            _ => {
+                let same = chain.rules[..start].iter().chain(&chain.rules[new.end..]);
+                same.fold(Needs::default(), |needs, rule| needs.with_rule(table.family, rule))
+            }
+        };
+        if let Some(old) = old {
+            old.copy(0..start, at, image);
+        }
+        for rule in &chain.rules[new] {
+            needed = needed.with_rule(table.family, rule);
             let first = image.ops.len() as u32;
             let waiting = rule.exprs.iter().enumerate().find_map(|(expression, expr)| {
                 let unsupported = helper_waits_for(table, expr)?;
@@ -262,6 +285,11 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             image.rules.push(LinkedRule { first, end: image.ops.len() as u32 });
             image.rule_names.push(RuleName { chain: at, handle: rule.handle });
         }
+        if let Some(old) = old {
+            old.copy(old.chain.rules.len() - end..old.chain.rules.len(), at, image);
+        }
+        linked.needs.include(&needed);
+        needs.push(needed);
         let lookup = (chain.rules.len() >= WORTHWHILE).then(|| {
             let name = (table.family, table.name.clone(), chain.name.clone());
             let lookup = lookup_after(before.lookups.get(&name), chain);
@@ -281,6 +309,15 @@ fn link_table(table: &Table, before: &Linked, linked: &mut Linked) -> Result<(),
             linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
         }
     }
+    if known.is_some() {
+        // Rules that were copied have not asked for theirs.
+        for set in &table.sets {
+            if let Some(known) = before.sets.get(&address(set)) {
+                linked.sets.insert(address(set), known.clone());
+            }
+        }
+    }
+    linked.tables.insert(table.handle, LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs });
     for (set, lookup) in resolver.sets.into_inner().into_values() {
         linked.provisional |= !set.is_committed();
         if matches!(set.data, None | Some(MapData::Value { .. })) && set.is_committed() {

@@ -59,7 +59,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What a generation needs, apart from rules of tables that are not dormant: [`Needs::rule`].
+    /// What a generation needs, apart from rules of tables that are not dormant: [`Needs::with_rule`].
     pub(crate) fn apart_from_rules(generation: &Generation) -> Self {
         let mut needs = Needs::default();
         for table in &generation.tables {
@@ -69,7 +69,7 @@ impl Needs {
                     needs.nat.add(family);
                 }
                 for rule in chain.rules.iter().filter(|_| table.dormant) {
-                    needs.rule(family, rule);
+                    needs = needs.with_rule(family, rule);
                 }
             }
             for set in &table.sets {
@@ -82,10 +82,28 @@ impl Needs {
         needs
     }
 
-    /// What a rule needs.
+    /// With what a rule needs.
     #[inline]
-    pub(crate) fn rule(&mut self, family: Family, rule: &Rule) {
+    pub(crate) fn with_rule(mut self, family: Family, rule: &Rule) -> Self {
         rule.exprs.iter().for_each(|e| self.expression(family, e));
+        self
+    }
+
+    /// With what something else needs.
+    pub(crate) fn include(&mut self, other: &Needs) {
+        let Needs { conntrack, conntrack_bridge, nat, defrag, synproxy, accounting, labels } = other;
+        for (to, from) in [
+            (&mut self.conntrack, conntrack),
+            (&mut self.nat, nat),
+            (&mut self.defrag, defrag),
+            (&mut self.synproxy, synproxy),
+        ] {
+            to.ip |= from.ip;
+            to.ip6 |= from.ip6;
+        }
+        self.conntrack_bridge |= conntrack_bridge;
+        self.accounting |= accounting;
+        self.labels |= labels;
     }
 
     /// What follows from what is needed.

@@ -10,6 +10,7 @@ use fastrand::Rng;
 use penstock_program::expr::*;
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::change::*;
+use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::*;
 use penstock_ruleset::{Change, Ruleset};
 
@@ -167,14 +168,23 @@ fn consistent(table: &Table) {
     }
 }
 
+/// All that packets meet of a generation.
+fn programs(linked: &Linked) -> String {
+    let image = &linked.image;
+    let chains = image.chains.iter().map(|c| (c.table, &c.name, c.handle, c.first, c.end, c.policy_accept));
+    let all = (&image.tables, chains.collect::<Vec<_>>(), &image.rules, &image.rule_names, &image.ops);
+    format!("{all:?} {:?} {:?} {:?}", linked.bases, linked.needs, linked.flowtables)
+}
+
 #[test]
 fn random_batches_keep_the_ruleset_whole() {
     let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
-    let (mut taken, mut refused) = (0, 0);
+    let (mut taken, mut refused, mut runs) = (0, 0, 0);
     for _ in 0..60 {
         let mut ruleset =
             made_of(vec![table(IP), chain(IP, "c0"), chain(IP, "c1"), set("s"), counter_object("k0")]);
+        let mut linked = Linked::default();
         for _ in 0..60 {
             let before = ruleset.generation();
             let before_text = format!("{before:?}");
@@ -208,7 +218,17 @@ fn random_batches_keep_the_ruleset_whole() {
             }
             assert_eq!(before_text, format!("{before:?}"), "an old generation changed");
             ruleset.generation().tables.iter().for_each(|t| consistent(t));
+            // Linked after the one before, it is what it is alone.
+            match (linked.next(&ruleset.generation()), Linked::new(&ruleset.generation())) {
+                (Ok(next), Ok(alone)) => {
+                    assert_eq!(programs(&next), programs(&alone));
+                    linked = next;
+                    runs += 1;
+                }
+                (next, alone) => assert_eq!(next.map(|_| ()), alone.map(|_| ())),
+            }
         }
     }
     assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
+    assert!(runs > 300, "{runs} generations that run");
 }
