@@ -75,7 +75,10 @@ fn clients_that_may_look_can_do_no_more() {
     assert!(too_many >= 60 - 32, "{said:?}");
     // There is room for root.
     all_is_well(&net);
-    assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("table ip t"), "it was looked at, not flushed");
+    assert!(
+        net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("table ip t"),
+        "it was looked at, not flushed"
+    );
     lookers.wait().unwrap();
 }
 
@@ -88,7 +91,8 @@ fn watchers_that_do_not_read_hold_nobody_up() {
     net.up("r0 r1");
     net.nft("table ip t { chain c { type filter hook forward priority filter; meta nftrace set 1; }; }");
     let (mut slow, _) = begin(&net, "slow 60");
-    let many: String = (0..500).map(|n| format!("add rule ip t c ip saddr 198.19.0.{} drop\n", n % 250)).collect();
+    let many: String =
+        (0..500).map(|n| format!("add rule ip t c ip saddr 198.19.0.{} drop\n", n % 250)).collect();
     let file = net.directory.join("many.nft");
     std::fs::write(&file, many).unwrap();
     for _ in 0..10 {
@@ -104,14 +108,16 @@ fn watchers_that_do_not_read_hold_nobody_up() {
 fn a_ruleset_that_takes_too_long_is_refused_and_packets_pass_meanwhile() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --batch-time 0.3");
-    let before = "table ip t {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n";
+    let before =
+        "table ip t {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\n";
     net.nft(before);
     let file = net.directory.join("huge.nft");
     let rules: String = (0..400_000u32)
         .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
         .collect();
     std::fs::write(&file, rules).unwrap();
-    let mut ping = net.command(&net.a, "ping -i 0.05 -c 40 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
+    let mut ping =
+        net.command(&net.a, "ping -i 0.05 -c 40 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK nft -f {}", file.display()));
     assert!(!ok && said.contains("evaluation takes longer than is allowed"), "{said}");

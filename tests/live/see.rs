@@ -52,7 +52,8 @@ fn rates_are_seen_live_and_in_a_file() {
     net.up("r0 r1 --sysctl net.netfilter.nf_conntrack_acct=1");
     net.nft(&format!("{RULES}\nadd rule inet t f ct state established"));
     let file = net.directory.join("snapshots");
-    let mut ping = net.command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2").stdout(Stdio::null()).spawn().unwrap();
+    let mut ping =
+        net.command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2").stdout(Stdio::null()).spawn().unwrap();
     let look = |net: &Net| net.ok(&net.r, &format!("$PENSTOCK show --json >> {}", file.display()));
     look(&net);
     let page = net.ok(&net.r, "$PENSTOCK top --interval 1");
@@ -64,12 +65,18 @@ fn rates_are_seen_live_and_in_a_file() {
             let line = page.lines().find(|l| l.ends_with(name)).unwrap_or_else(|| panic!("{name}: {page}"));
             line.split_whitespace().next().unwrap().parse::<f64>().unwrap()
         };
-        for name in ["  r0", "inet t counter echoes", "counter comment \"pings\"", "icmp 198.18.0.2 > 198.18.1.2 rules"] {
+        for name in [
+            "  r0",
+            "inet t counter echoes",
+            "counter comment \"pings\"",
+            "icmp 198.18.0.2 > 198.18.1.2 rules",
+        ] {
             assert!(rate(name) > 1.0, "{name}: {page}");
         }
     }
     assert!(net.ok(&net.r, "$PENSTOCK top --view drops").starts_with("penstock: generation 2, "));
-    let stages = net.command(&net.r, "$PENSTOCK show stages --time 2").stdout(Stdio::piped()).spawn().unwrap();
+    let stages =
+        net.command(&net.r, "$PENSTOCK show stages --time 2").stdout(Stdio::piped()).spawn().unwrap();
     net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
     let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
     assert!(stages.contains("rule or stage") && stages.contains("inet t f handle 4"), "{stages}");

@@ -35,7 +35,11 @@ fn systemd_is_told_of_all() {
     std::fs::write(&rules, "table ip two { }\n").unwrap();
     signal("HUP");
     let reloading = next("RELOADING=1");
-    assert!(reloading.lines().any(|l| l.strip_prefix("MONOTONIC_USEC=").is_some_and(|v| v.parse::<u64>().is_ok())));
+    assert!(
+        reloading
+            .lines()
+            .any(|l| l.strip_prefix("MONOTONIC_USEC=").is_some_and(|v| v.parse::<u64>().is_ok()))
+    );
     next("READY=1");
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
     // What is wrong does not count, and is no reason not to be ready.

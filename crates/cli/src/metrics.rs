@@ -102,9 +102,10 @@ fn ruleset(view: &View<'_>, metrics: &mut Metrics) {
             metrics.told(&format!("counter_{what}_total"), &labels, value);
         }
     }
-    for (what, help) in
-        [("packets", "Packets that the counter of a rule with a comment counted."), ("bytes", "Bytes of them.")]
-    {
+    for (what, help) in [
+        ("packets", "Packets that the counter of a rule with a comment counted."),
+        ("bytes", "Bytes of them."),
+    ] {
         metrics.family(&format!("rule_{what}"), "counter", help);
         for (table, chain, handle, comment, counter) in rules() {
             let labels = [
@@ -189,8 +190,7 @@ fn tables(view: &View<'_>, metrics: &mut Metrics) {
     metrics.counters("conntrack", "What happened to connections and their packets.", "event", events);
     metrics.gauge("flows", "Flows in flowtables.", status.flows);
     let f = &status.flow_counts;
-    let events =
-        [("added", f.added), ("expired", f.expired), ("torn_down", f.torn_down), ("ended", f.ended)];
+    let events = [("added", f.added), ("expired", f.expired), ("torn_down", f.torn_down), ("ended", f.ended)];
     metrics.counters("flow", "What happened to flows in flowtables.", "event", events);
     let packets = [("forwarded", f.packets), ("fell_back", f.fell_back)];
     metrics.counters("flow_packets", "Packets of flows in flowtables, by where they went.", "way", packets);
@@ -212,8 +212,12 @@ mod tests {
         let mut ruleset = Ruleset::default();
         let rules = "table inet t { counter web { packets 5 bytes 600; }; chain c { \
                     counter packets 7 bytes 8 comment \"a \\ b\"; counter packets 1 bytes 1; }; }";
-        let outcome =
-            Session::new(Options::default(), &NoFiles, &NoNames).run(Origin::CommandLine, rules.into(), &mut ruleset, 0);
+        let outcome = Session::new(Options::default(), &NoFiles, &NoNames).run(
+            Origin::CommandLine,
+            rules.into(),
+            &mut ruleset,
+            0,
+        );
         assert!(outcome.ok, "{}", outcome.stderr);
         let port = PortStatus {
             name: "eth\"0".into(),
@@ -277,7 +281,8 @@ mod tests {
         let body = text.strip_suffix("# EOF\n").expect("the end");
         let (mut family, mut families, mut samples) = (("", ""), HashSet::new(), HashMap::new());
         let is_name = |name: &str| {
-            name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.starts_with(|c: char| c.is_ascii_digit())
+            name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                && !name.starts_with(|c: char| c.is_ascii_digit())
         };
         for line in body.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {

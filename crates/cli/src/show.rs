@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::control::{ShowAs, Took};
 use penstock_daemon::control::protocol::Message;
+use penstock_daemon::control::{ShowAs, Took};
 use penstock_daemon::{Traffic, View};
 use serde_json::json;
 
@@ -22,9 +22,14 @@ use crate::options::{Opt, Values, flag, long, usage_lines};
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    flag('j', "json", "print it as JSON, with rules that count, named counters, and the flows with the most bytes"),
+    flag(
+        'j',
+        "json",
+        "print it as JSON, with rules that count, named counters, and the flows with the most bytes",
+    ),
     long("metrics", "print it as OpenMetrics, for Prometheus"),
-    long("metrics-file", "the same to a file, which is replaced by the new one at once").takes("FILE", Values::Files),
+    long("metrics-file", "the same to a file, which is replaced by the new one at once")
+        .takes("FILE", Values::Files),
     long("time", "how long `stages` counts; 2 seconds by default").takes("SECONDS", Values::Any),
     flag('h', "help", "this text"),
 ];
@@ -63,7 +68,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
             Long("time") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
                 let seconds = text.parse().ok().filter(|s: &f64| (0.1..=600.0).contains(s));
-                let seconds = seconds.ok_or_else(|| format!("--time takes seconds up to 600, not `{text}`"))?;
+                let seconds =
+                    seconds.ok_or_else(|| format!("--time takes seconds up to 600, not `{text}`"))?;
                 time = Some((seconds * 1e3) as u32);
             }
             Short('h') | Long("help") => return Ok(None),
@@ -74,7 +80,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
         }
     }
     let message = match (listing, how, time) {
-        (Some(_), Some(_), _) => return Err("connections, flows and stages are printed in one way only".into()),
+        (Some(_), Some(_), _) => {
+            return Err("connections, flows and stages are printed in one way only".into());
+        }
         (Some(Message::Stages(default)), None, time) => Message::Stages(time.unwrap_or(default)),
         (_, _, Some(_)) => return Err("--time is for `stages`".into()),
         (Some(listing), None, None) => listing,

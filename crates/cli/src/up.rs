@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use penstock_daemon::{Config, Driver, KeepState, PortConfig, QueueConfig, Printer, TracePrinter, run};
+use penstock_daemon::{Config, Driver, KeepState, PortConfig, Printer, QueueConfig, TracePrinter, run};
 use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -160,7 +160,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("queue") => {
                 for value in parser.values().map_err(sentence)? {
                     let text = value.to_string_lossy().into_owned();
-                    let queue = text.split_once('=').and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
+                    let queue =
+                        text.split_once('=').and_then(|(num, socket)| Some((num.parse().ok()?, socket)));
                     let (num, socket) =
                         queue.ok_or_else(|| format!("--queue takes N=SOCKET, not `{text}`"))?;
                     if options.queues.iter().any(|q| q.num == num) {

@@ -22,14 +22,14 @@ use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
-use crate::offload::{Offload, OffloadPort};
 use crate::lines::Lines;
+use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Port, WireConfig};
 use crate::queues::{self, QueueConfig};
 use crate::sink::{LiveSink, Out};
 use crate::state::State as Kept;
-use crate::talkers::Talker;
 use crate::takeover::{Taken, give_back, prepare, record, swap};
+use crate::talkers::Talker;
 use crate::worker::{In, Named, Request, Status, Worker};
 use crate::{log, metrics, rights, seccomp};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_io::device::{LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
-use penstock_path::{QueueRecord, Queued, Drop, DropReason, LogRecord, Sink, TraceRecord};
+use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_wire::ethernet;
 
 use crate::control::Broadcast;

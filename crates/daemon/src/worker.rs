@@ -20,8 +20,8 @@ use crate::offload::Offloaded;
 use crate::ports::{Held, Wire};
 use crate::probe::Probe;
 use crate::queues::queue_answer;
-use crate::talkers::{self, Talker};
 use crate::sink::{LiveSink, PortTraffic, elected};
+use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
 
 /// Nanoseconds after which time is passed on, with packets or without.

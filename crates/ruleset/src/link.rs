@@ -317,7 +317,9 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             }
         }
     }
-    linked.tables.insert(table.handle, LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs });
+    linked
+        .tables
+        .insert(table.handle, LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs });
     for (set, lookup) in resolver.sets.into_inner().into_values() {
         linked.provisional |= !set.is_committed();
         if matches!(set.data, None | Some(MapData::Value { .. })) && set.is_committed() {

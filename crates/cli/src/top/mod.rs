@@ -29,8 +29,11 @@ pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 const VIEWS: [&str; 4] = ["ports", "rules", "flows", "drops"];
 
 const OPTIONS: &[Opt] = &[
-    long("read", "what `penstock show --json` has printed to a file, once or more often, in place of what is now")
-        .takes("FILE", Values::Files),
+    long(
+        "read",
+        "what `penstock show --json` has printed to a file, once or more often, in place of what is now",
+    )
+    .takes("FILE", Values::Files),
     long("view", "what to begin with; without a terminal, what to print in place of everything")
         .takes("VIEW", Values::OneOf(&VIEWS)),
     long("interval", "seconds between two looks; 1 by default").takes("SECONDS", Values::Any),
@@ -239,7 +242,9 @@ impl Screen {
         let page = &mut self.page;
         match key {
             b'q' | END | 0 => return false,
-            b'1'..=b'4' => self.page = Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) },
+            b'1'..=b'4' => {
+                self.page = Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) }
+            }
             b'\t' => {
                 let next = View::ALL[(page.view as usize + 1) % View::ALL.len()];
                 self.page = Page { paused: page.paused, ..Page::new(next) };
@@ -263,9 +268,15 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        for (number, expected) in
-            [(0.0, "0"), (12.4, "12"), (9999.0, "9999"), (10_000.0, "10.0k"), (123_456.0, "123k"), (2.5e9, "2500M"), (1e15, "1000T")]
-        {
+        for (number, expected) in [
+            (0.0, "0"),
+            (12.4, "12"),
+            (9999.0, "9999"),
+            (10_000.0, "10.0k"),
+            (123_456.0, "123k"),
+            (2.5e9, "2500M"),
+            (1e15, "1000T"),
+        ] {
             assert_eq!(scaled(number), expected);
         }
     }

@@ -103,7 +103,8 @@ impl Snapshot {
             let host = [frames(&port["from_host"]), frames(&port["to_host"])].concat();
             [(name.clone(), wire), (format!("{name} host"), host)]
         });
-        let counted = |value: &Value, name: String| (name, vec![number(&value["packets"]), number(&value["bytes"])]);
+        let counted =
+            |value: &Value, name: String| (name, vec![number(&value["packets"]), number(&value["bytes"])]);
         let rules = list(&json["rules"]).iter().map(|rule| {
             let place = [&rule["family"], &rule["table"], &rule["chain"]].map(text).join(" ");
             counted(rule, format!("{place} {} {}", rule["handle"], text(&rule["rule"])))
@@ -138,7 +139,9 @@ impl Snapshot {
     pub fn headline(&self, before: &Snapshot) -> String {
         let seconds = self.time - before.time;
         let Snapshot { generation, connections, flows, .. } = self;
-        format!("generation {generation}, {connections} connections, {flows} flows; rates over {seconds:.1} s")
+        format!(
+            "generation {generation}, {connections} connections, {flows} flows; rates over {seconds:.1} s"
+        )
     }
 
     /// The rows of a view, with what passed since a moment before; those with the highest rate in a column first.
@@ -202,7 +205,10 @@ mod tests {
     fn rates_are_what_passed_between_two_moments() {
         let (first, last) = Snapshot::read(&format!("{}\n{}", at(110.0, 1000), at(112.0, 3000))).unwrap();
         let ports = last.rows(&first, View::Ports, 0);
-        assert_eq!((&*ports[0].name, ports[0].rates.as_slice()), ("eth0", &[1000.0, 800_000.0, 0.0, 0.0][..]));
+        assert_eq!(
+            (&*ports[0].name, ports[0].rates.as_slice()),
+            ("eth0", &[1000.0, 800_000.0, 0.0, 0.0][..])
+        );
         let rules = last.rows(&first, View::Rules, 0);
         // Controls of the terminal are no part of a name.
         assert_eq!((&*rules[0].name, rules[0].rates[0]), ("inet t c 4 tcp dport 22 [2J", 1000.0));

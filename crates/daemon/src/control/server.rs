@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
@@ -143,7 +143,9 @@ impl Server {
             Message::Stages(milliseconds) if rights == Rights::All => self.stages(&client, milliseconds)?,
             Message::Connections => self.list(&client, List::Connections)?,
             Message::Flows => self.list(&client, List::Flows)?,
-            Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_) if rights == Rights::Look => {
+            Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_)
+                if rights == Rights::Look =>
+            {
                 return client.refuse("Operation not permitted (you must be root)");
             }
             Message::Capture(words) => match CaptureCall::of(words) {

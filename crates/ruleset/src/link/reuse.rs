@@ -41,7 +41,8 @@ impl LinkedBefore {
     /// Whether operations of this table mean the same in the next one, which begins at these numbers.
     pub(super) fn is_same_for(&self, table: &Table, first_chain: usize, first_flowtable: usize) -> bool {
         let old = &*self.table;
-        let is_same_chain = |(old, new): (&Arc<Chain>, &Arc<Chain>)| old.handle == new.handle && old.name == new.name;
+        let is_same_chain =
+            |(old, new): (&Arc<Chain>, &Arc<Chain>)| old.handle == new.handle && old.name == new.name;
         // Linked anew, these are others.
         let is_ct = |object: &ObjectValue| {
             matches!(
@@ -82,7 +83,8 @@ impl ChainBefore<'_> {
         let Some(place) = self.image.chains.get(self.index) else { return };
         let first = place.first as usize;
         let which = first + which.start..first + which.end;
-        let Some(rules @ [begin, .., end] | rules @ [begin @ end]) = self.image.rules.get(which.clone()) else {
+        let Some(rules @ [begin, .., end] | rules @ [begin @ end]) = self.image.rules.get(which.clone())
+        else {
             return;
         };
         let at = image.ops.len() as u32;
