@@ -169,9 +169,10 @@ impl Dataplane {
         self.state.routes.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
         if net.xfrm() != self.net.xfrm() {
-            self.state.ipsec = Ipsec::new(&net, None);
-        } else if let Some(ipsec) = &mut self.state.ipsec {
-            ipsec.clear_ways();
+            self.state.ipsec = match self.state.ipsec.take() {
+                Some(ipsec) => ipsec.follow(&net),
+                None => Ipsec::new(&net, None),
+            };
         }
         self.net = net;
         self.burst(sink, |worker, packet| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
+use penstock_net::Network;
 use penstock_path::{Dataplane, Frame};
 use penstock_program::Hook;
 use penstock_program::expr::{Cmp, CmpOp, Expr, Log, Meta as MetaExpr, MetaKey, Rt, RtKey, Xfrm, XfrmKey};
@@ -19,8 +20,14 @@ use router::*;
 
 /// A gateway `n` of two: `lan` is 198.18.n.0/24 and 2001:db8:n::/64, `wan` leads to the other one.
 fn gateway(n: u8, ipsec: &str) -> Dataplane {
+    let mut path = router(&network(n, ipsec));
+    path.seed(1);
+    path
+}
+
+fn network(n: u8, ipsec: &str) -> String {
     let m = 3 - n;
-    let mut path = router(&format!(
+    format!(
         "link set lo up
         link add wan address 02:00:00:00:00:0{n} type veth
         link add lan address 02:00:00:00:01:0{n} type veth
@@ -39,9 +46,7 @@ fn gateway(n: u8, ipsec: &str) -> Dataplane {
         route add 198.18.1{m}.0/24 via 198.18.0.{m}
         route add 2001:db8:{m}::/64 via 2001:db8::{m}
         {ipsec}"
-    ));
-    path.seed(1);
-    path
+    )
 }
 
 const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";
@@ -616,4 +621,78 @@ fn a_flow_ends_with_its_state() {
     assert_eq!(left.len(), 9, "{lines:?}");
     assert!(a.counters().fast > 5);
     assert!(dropped.iter().all(|line| line.starts_with("drop: XfrmOut")), "{dropped:?}");
+}
+
+/// Routes, neighbours and states may change: what does not concern a flow leaves it alone, and numbers of states go on.
+#[test]
+fn a_flow_ends_only_with_what_it_goes_by() {
+    let rules = "table inet t {
+        flowtable f { hook early_ingress priority 0; devices = { wan, lan }; }
+        chain f { type filter hook forward priority 0; ct state established flow add @f; }
+    }";
+    type Change = fn(String) -> String;
+    let changes: [(&str, Change, bool); 7] = [
+        ("nothing", |net| net, true),
+        ("another route", |net| net + "route add 192.0.2.0/24 via 198.18.0.2\n", true),
+        (
+            "a state in front of it",
+            |net| {
+                let own = net.lines().find(|l| l.contains("spi 0x1001")).unwrap_or_default();
+                let other = own.replace("spi 0x1001", "spi 0x9").replace("dst 198.18.0.2", "dst 198.18.0.9");
+                net.replacen(own, &format!("{other}\n{own}"), 1)
+            },
+            true,
+        ),
+        (
+            "another link address of the next hop",
+            |net| net.replace("lladdr 02:00:00:00:00:02", "lladdr 02:00:00:00:00:b2"),
+            true,
+        ),
+        (
+            "another way to the other gateway",
+            |net| {
+                net + "neigh add 198.18.0.77 lladdr 02:00:00:00:00:77 dev wan\nroute add 198.18.0.2/32 via 198.18.0.77\n"
+            },
+            false,
+        ),
+        ("another state", |net| net.replace("spi 0x1001", "spi 0x2001"), false),
+        (
+            "other policies",
+            |net| net.lines().filter(|l| !l.contains("policy")).map(|l| format!("{l}\n")).collect(),
+            false,
+        ),
+    ];
+    for (what, change, stays) in changes {
+        let mut a = gateway(1, &tunnel(1));
+        set_rules(&mut a, rules);
+        let mut b = gateway(2, &tunnel(2));
+        let back = (Ethernet::new("02:00:00:00:01:a7", "02:00:00:00:01:02")
+            / Ipv4::new("198.18.12.7", "198.18.11.7")
+            / Udp::new(2000, 1000)
+            / payload([1; 9]))
+        .build();
+        let outer = sent(&mut a, "lan", &packet(9));
+        assert_eq!(receive(&mut b, "wan", &outer).len(), 1);
+        let outer = sent(&mut b, "lan", &back);
+        assert_eq!(receive(&mut a, "wan", &outer).len(), 1);
+        for _ in 0..3 {
+            let outer = sent(&mut a, "lan", &packet(9));
+            assert!(receive(&mut b, "wan", &outer)[0].starts_with("lan:"));
+        }
+        assert_eq!(a.flows().count(), 1);
+        let net = Network::from_batch("net.ip", &change(network(1, &tunnel(1)))).unwrap();
+        a.set_network(Arc::new(net), START + SECOND, &mut Seen::default());
+        let fast = a.counters().fast;
+        let seen = receive_at(&mut a, "lan", &packet(9), START + SECOND);
+        assert_eq!(a.counters().fast > fast, stays, "{what}: {:?}", seen.lines);
+        assert_eq!(a.flow_counts().torn_down, u64::from(!stays), "{what}");
+        if stays {
+            // The other end has not seen this number yet.
+            let mut outer = seen.frames[0].1.clone();
+            outer[5] = 2;
+            assert!(receive(&mut b, "wan", &outer)[0].starts_with("lan:"), "{what}");
+            let outer = sent(&mut b, "lan", &back);
+            assert!(receive(&mut a, "wan", &outer)[0].starts_with("lan:"), "{what}");
+        }
+    }
 }

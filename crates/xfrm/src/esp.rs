@@ -103,7 +103,7 @@ impl State {
             network.get_mut(esp_at..esp_at + UDP).ok_or(Stat::OutStateMode)?.copy_from_slice(&udp);
             esp_at += UDP;
         }
-        let icv = self.key.icv_len();
+        let icv = self.sizes.icv;
         let (spi, number) = (self.config.spi, seq.number as u32);
         let esp = network.get_mut(esp_at..).unwrap_or_default();
         let header = esp.first_chunk_mut::<ESP>().ok_or(Stat::OutStateProto)?;
@@ -119,7 +119,10 @@ impl State {
             *last = [padding as u8, held];
         }
         self.key.seal(seq, esp).map_err(|_| Stat::OutStateProto)?;
-        tunnel::finish(network).ok_or(Stat::OutStateMode)
+        match self.config.mode {
+            Mode::Tunnel => Ok(()),
+            Mode::Transport => tunnel::finish(network).ok_or(Stat::OutStateMode),
+        }
     }
 
     /// The packet that came out has come: its number does not come again.

@@ -35,12 +35,36 @@ impl From<Stat> for Wrong {
     }
 }
 
+/// What a state puts around packets, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Before a packet: before all of it in tunnel mode, behind its IP header in transport mode.
+    head: usize,
+    /// Payload and trailer are padded to a multiple of it, a power of two.
+    block: usize,
+    /// The integrity value.
+    pub(crate) icv: usize,
+}
+
+impl Sizes {
+    fn of(config: &StateConfig, key: &Key) -> Sizes {
+        let ip = match (config.mode, config.destination.is_ipv6()) {
+            (Mode::Transport, _) => 0,
+            (Mode::Tunnel, false) => penstock_wire::ipv4::LEN,
+            (Mode::Tunnel, true) => penstock_wire::ipv6::LEN,
+        };
+        let udp = if config.encapsulation.is_some() { UDP } else { 0 };
+        Sizes { head: ip + udp + ESP + key.iv_len(), block: key.block_len(), icv: key.icv_len() }
+    }
+}
+
 /// A state at work.
 #[derive(Debug)]
 pub struct State {
     /// As configured.
     pub config: StateConfig,
     pub(crate) key: Key,
+    pub(crate) sizes: Sizes,
     replay: Replay,
     oseq: u64,
     usage: Usage,
@@ -58,7 +82,8 @@ impl State {
         let replay = Replay::new(config.window, config.flags.esn, config.seq);
         let oseq = config.oseq;
         let (usage, stats) = (Usage::default(), StateStats::default());
-        Some(State { config, key, replay, oseq, usage, stats, dying: false, dead: false })
+        let sizes = Sizes::of(&config, &key);
+        Some(State { config, key, sizes, replay, oseq, usage, stats, dying: false, dead: false })
     }
 
     /// What it has done.
@@ -92,7 +117,9 @@ impl State {
     }
 
     pub(crate) fn set_added(&mut self, now: u64) {
-        self.usage.added = now;
+        if self.usage.added == 0 {
+            self.usage.added = now;
+        }
     }
 
     /// Whether it is still there; time may just have run out.
@@ -107,19 +134,14 @@ impl State {
     /// Bytes that it puts before a packet: before all of it in tunnel mode, behind its IP header in transport mode.
     #[inline]
     pub(crate) fn header_len(&self) -> usize {
-        let ip = match (self.config.mode, self.six()) {
-            (Mode::Transport, _) => 0,
-            (Mode::Tunnel, false) => penstock_wire::ipv4::LEN,
-            (Mode::Tunnel, true) => penstock_wire::ipv6::LEN,
-        };
-        let udp = if self.config.encapsulation.is_some() { UDP } else { 0 };
-        ip + udp + ESP + self.key.iv_len()
+        self.sizes.head
     }
 
     /// Bytes that it puts behind so many.
     #[inline]
     pub(crate) fn trailer_len(&self, payload: usize) -> usize {
-        (payload + 2).next_multiple_of(self.key.block_len()) - payload + self.key.icv_len()
+        let Sizes { block, icv, .. } = self.sizes;
+        ((payload + 2 + block - 1) & !(block - 1)) - payload + icv
     }
 
     /// How long packets may be that fit into this many bytes afterwards (`xfrm_state_mtu()`).
@@ -129,8 +151,9 @@ impl State {
             (Mode::Transport, false) => penstock_wire::ipv4::LEN,
             (Mode::Transport, true) => penstock_wire::ipv6::LEN,
         };
-        let room = outer.saturating_sub(self.header_len() + self.key.icv_len() + kept);
-        let room = (room & !(self.key.block_len() - 1)) + kept;
+        let Sizes { head, block, icv } = self.sizes;
+        let room = outer.saturating_sub(head + icv + kept);
+        let room = (room & !(block - 1)) + kept;
         let room = room.saturating_sub(2);
         if self.six() { room.max(penstock_wire::ipv6::MIN_MTU) } else { room }
     }

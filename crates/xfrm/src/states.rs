@@ -75,6 +75,23 @@ impl States {
         self.all.push(state);
     }
 
+    pub(crate) fn into_all(self) -> impl Iterator<Item = State> {
+        self.all.into_iter()
+    }
+
+    /// Puts a state in place of the one with the same configuration, if there is one: its number.
+    pub(crate) fn replace_same(&mut self, state: State) -> Option<StateId> {
+        for &id in self.by_spi.get(&state.config.spi)? {
+            if let Some(place) = self.all.get_mut(id as usize)
+                && place.config == state.config
+            {
+                *place = state;
+                return Some(StateId(id));
+            }
+        }
+        None
+    }
+
     pub(crate) fn all(&self) -> &[State] {
         &self.all
     }

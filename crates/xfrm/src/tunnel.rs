@@ -51,7 +51,7 @@ fn class(state: &StateConfig, inner: u8) -> u8 {
     dscp | if inner & ECN == CE { ECT0 } else { inner & ECN }
 }
 
-/// Writes the outer header: all but its length and, for IPv4, its checksum. Gives its length.
+/// Writes the outer header of a packet that is as long as `at`. Gives the header's length.
 #[inline]
 pub(crate) fn write(
     state: &StateConfig,
@@ -61,12 +61,13 @@ pub(crate) fn write(
     at: &mut [u8],
 ) -> Option<usize> {
     let class = class(state, inner.class);
+    let len = at.len();
     match (state.source, state.destination) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let df = inner.df && !state.flags.nopmtudisc;
             let header = ipv4::Repr {
                 tos: class,
-                payload_len: 0,
+                payload_len: u16::try_from(len).ok()?.checked_sub(ipv4::LEN as u16)?,
                 id: if df { 0 } else { outer.id },
                 frag: if df { ipv4::DF } else { 0 },
                 ttl: outer.hop_limit,
@@ -81,7 +82,7 @@ pub(crate) fn write(
             let header = ipv6::Repr {
                 traffic_class: class,
                 flow_label: inner.label,
-                payload_len: 0,
+                payload_len: u16::try_from(len.checked_sub(ipv6::LEN)?).ok()?,
                 next_header: protocol,
                 hop_limit: outer.hop_limit,
                 src,

@@ -35,6 +35,15 @@ impl Bundle {
         }
     }
 
+    /// With other numbers of the states. `None` if one has none.
+    pub fn renumbered(&self, number: impl Fn(StateId) -> Option<StateId>) -> Option<Bundle> {
+        let mut bundle = Bundle::default();
+        for &state in self.states() {
+            bundle.push(number(state)?);
+        }
+        Some(bundle)
+    }
+
     /// What is left behind the first `n`.
     pub fn rest(&self, n: usize) -> Bundle {
         let mut rest = Bundle::default();
@@ -77,6 +86,18 @@ impl Xfrm {
         let of = |direction| Policies::new(config.policies(), direction);
         let policies = [of(Direction::In), of(Direction::Out), of(Direction::Forward)];
         Xfrm { states, policies, defaults: config.defaults, ports, started: false }
+    }
+
+    /// The same with another configuration: states that it has as they were go on, others begin. Gives the new number of each
+    /// old one that is still there, too.
+    pub fn follow(
+        self,
+        config: &Config,
+        salt: impl FnMut() -> u128,
+    ) -> (Self, impl Fn(StateId) -> Option<StateId>) {
+        let mut next = Xfrm::new(config, salt);
+        let moved: Vec<_> = self.states.into_all().map(|state| next.states.replace_same(state)).collect();
+        (next, move |id: StateId| moved.get(id.0 as usize).copied().flatten())
     }
 
     /// Lifetimes begin with the first packet of all.

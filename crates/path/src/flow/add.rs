@@ -139,19 +139,11 @@ impl<S: Sink> Worker<'_, S> {
         let mut through = [false; 2];
         let [mut to, mut other] = [to, other];
         if self.state.ipsec.is_some() {
-            ([to, other], through) = self.ipsec_ways(packet, &tuples, direction, [to, other], tos(packet))?;
+            let asked = (packet.meta.mark, tos(packet), packet.meta.time);
+            ([to, other], through) = self.ipsec_ways(asked, &tuples, direction, [to, other])?;
         }
-        let path = |worker: &Self, to, next| match worker.ipsec_path(to) {
-            Some(path) => Ok(path),
-            None => worker.discover(flowtable, to, next),
-        };
-        let mut way_there = path(self, &to, there)?;
-        let mut way_back = path(self, &other, back)?;
-        for (path, answers) in [(&mut way_there, direction.opposite()), (&mut way_back, direction)] {
-            if through[answers as usize] {
-                path.answers = Arrival::out_of_ipsec(path.answers.device);
-            }
-        }
+        let way_there = self.path_of(flowtable, &to, there, through[direction.opposite() as usize])?;
+        let way_back = self.path_of(flowtable, &other, back, through[direction as usize])?;
         let half = |d: Direction| {
             let tuple = &tuples[d as usize];
             let [path, arrives] = if d == direction { [way_there, way_back] } else { [way_back, way_there] };
@@ -182,7 +174,25 @@ impl<S: Sink> Worker<'_, S> {
         Ok(())
     }
 
-    /// Whether a flow's ways are still what routes and neighbours say, which have changed (`dst_check()`).
+    /// How packets to a destination leave, and where answers arrive, which may have to come out of IPsec.
+    fn path_of(
+        &self,
+        flowtable: FlowtableIndex,
+        to: &Destination,
+        next: IpAddr,
+        protected: bool,
+    ) -> Result<Path, NotOffloaded> {
+        let mut path = match self.ipsec_path(to) {
+            Some(path) => path,
+            None => self.discover(flowtable, to, next)?,
+        };
+        if protected {
+            path.answers = Arrival::out_of_ipsec(path.answers.device);
+        }
+        Ok(path)
+    }
+
+    /// Whether a flow's ways are still what routes, neighbours and IPsec say, which have changed (`dst_check()`).
     #[cold]
     pub(super) fn flow_holds(&mut self, index: FlowtableIndex, flow: u32) -> bool {
         let network = self.state.flows.network;
@@ -193,40 +203,28 @@ impl<S: Sink> Worker<'_, S> {
         holds
     }
 
-    fn flow_leads_as_before(&self, index: FlowtableIndex, flow: u32) -> Option<bool> {
+    fn flow_leads_as_before(&mut self, index: FlowtableIndex, flow: u32) -> Option<bool> {
         let table = self.state.flows.table(index)?;
-        let lookup = table.flows.life(flow).lookup;
-        let (mark, tos) = ((lookup >> 8) as u32, lookup as u8);
+        let life = table.flows.life(flow);
+        let (mark, tos) = ((life.lookup >> 8) as u32, life.lookup as u8);
+        let connection = token::connection(life.connection);
+        let mut ways = [
+            self.route_of_flow(index, flow, Direction::Original)?,
+            self.route_of_flow(index, flow, Direction::Reply)?,
+        ];
+        let mut through = [false; 2];
+        if self.state.ipsec.is_some() {
+            let connection = self.state.conntrack.connection_ref(connection)?;
+            let tuples = [CtDirection::Original, CtDirection::Reply].map(|d| *connection.tuple(d));
+            let asked = (mark, tos, self.state.conntrack.now());
+            (ways, through) = self.ipsec_ways(asked, &tuples, Direction::Original, ways).ok()?;
+        }
         for direction in Direction::BOTH {
+            let to = ways[direction as usize];
             let [at, back] = [direction, direction.opposite()].map(|direction| At { flow, direction });
-            let (own, other) = (table.flows.key(at), table.flows.key(back));
-            let iif = table.flows.arrival_at(own.arrival).device;
-            let to = match (other.source(), own.source()) {
-                (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
-                    let (daddr, saddr, protocol) = (daddr.into(), saddr.into(), own.l4);
-                    let ports = own.port_numbers().into();
-                    let flow = Flow4 {
-                        daddr,
-                        saddr,
-                        tos: tos & 0x1c,
-                        mark,
-                        iif,
-                        protocol,
-                        ports,
-                        ..Flow4::default()
-                    };
-                    Destination::of(&self.net.route4(&flow).ok()?, iif)
-                }
-                (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
-                    let (daddr, saddr, protocol) = (daddr.into(), Some(saddr.into()), own.l4);
-                    let ports = own.port_numbers().into();
-                    let flow =
-                        Flow6 { daddr, saddr, tos, mark, iif, oif: iif, protocol, ports, ..Flow6::default() };
-                    Destination::of(&self.net.route6(&flow).ok()?, iif)
-                }
-                _ => return None,
-            };
-            let path = self.discover(index, &to, other.source()).ok()?;
+            let table = self.state.flows.table(index)?;
+            let other = table.flows.key(back);
+            let path = self.path_of(index, &to, other.source(), through[back.direction as usize]).ok()?;
             let same = to.kind == RouteType::Unicast
                 && path.way == *table.flows.way(at)
                 && path.answers == *table.flows.arrival_at(other.arrival);
@@ -235,6 +233,31 @@ impl<S: Sink> Worker<'_, S> {
             }
         }
         Some(true)
+    }
+
+    /// The route of a direction of a flow, looked up anew.
+    fn route_of_flow(&self, index: FlowtableIndex, flow: u32, direction: Direction) -> Option<Destination> {
+        let table = self.state.flows.table(index)?;
+        let lookup = table.flows.life(flow).lookup;
+        let (mark, tos) = ((lookup >> 8) as u32, lookup as u8);
+        let [at, back] = [direction, direction.opposite()].map(|direction| At { flow, direction });
+        let (own, other) = (table.flows.key(at), table.flows.key(back));
+        let iif = table.flows.arrival_at(own.arrival).device;
+        let (protocol, ports) = (own.l4, own.port_numbers().into());
+        Some(match (other.source(), own.source()) {
+            (IpAddr::V4(daddr), IpAddr::V4(saddr)) => {
+                let (daddr, saddr, tos) = (daddr.into(), saddr.into(), tos & 0x1c);
+                let flow = Flow4 { daddr, saddr, tos, mark, iif, protocol, ports, ..Flow4::default() };
+                Destination::of(&self.net.route4(&flow).ok()?, iif)
+            }
+            (IpAddr::V6(daddr), IpAddr::V6(saddr)) => {
+                let (daddr, saddr) = (daddr.into(), Some(saddr.into()));
+                let flow =
+                    Flow6 { daddr, saddr, tos, mark, iif, oif: iif, protocol, ports, ..Flow6::default() };
+                Destination::of(&self.net.route6(&flow).ok()?, iif)
+            }
+            _ => return None,
+        })
     }
 
     /// The route that answers take: looked up with their addresses, and the TOS and mark of the packet, out of the device

@@ -48,9 +48,9 @@ pub(crate) struct Scratch {
     /// Frames that are SYNs.
     syns: Left,
     /// The frame that leaves.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// What is beside it.
-    meta: Meta,
+    pub(super) meta: Meta,
 }
 
 impl Default for Scratch {
@@ -83,15 +83,6 @@ impl Scratch {
     pub(super) fn following(&self, at: usize) -> Option<usize> {
         let next = self.next[at];
         (next != END).then_some(usize::from(next))
-    }
-
-    /// Room for a frame of this length that is to leave.
-    #[inline(always)]
-    pub(super) fn out(&mut self, len: usize) -> &mut [u8] {
-        if self.out.len() < len {
-            self.out.resize(len, 0);
-        }
-        &mut self.out
     }
 
     fn begin(&mut self) {
@@ -169,6 +160,14 @@ impl Scratch {
     fn append(&mut self, first: usize, at: usize) {
         let last = usize::from(std::mem::replace(&mut self.last[first], at as u8));
         self.next[last] = at as u8;
+    }
+}
+
+/// Makes room for a frame of this length that is to leave.
+#[inline(always)]
+pub(super) fn make_room(out: &mut Vec<u8>, len: usize) {
+    if out.len() < len {
+        out.resize(len, 0);
     }
 }
 
@@ -429,9 +428,8 @@ impl<S: Sink> Worker<'_, S> {
         packet: &mut Packet,
         gone: &mut Left,
     ) {
-        if let Kind::Ipsec(number, straight) = way.kind {
-            let way = (&way, number, straight);
-            return self.send_chain_ipsec(index, at, way, frames, first, scratch, packet, gone);
+        if let Kind::Ipsec(..) = way.kind {
+            return self.send_chain_ipsec(index, at, (&half, &way), frames, first, scratch, packet, gone);
         }
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let timeout = table.timeouts.of(half.protocol());
@@ -473,9 +471,7 @@ impl<S: Sink> Worker<'_, S> {
                 Some(link) => {
                     let len = seen.len as usize;
                     let end = before + len;
-                    if scratch.out.len() < end {
-                        scratch.out.resize(end, 0);
-                    }
+                    make_room(&mut scratch.out, end);
                     let start = ethernet::LEN + usize::from(seen.at);
                     let (Some(from), Some(to)) =
                         (frame.bytes.get(start..start + len), scratch.out.get_mut(before..end))

@@ -5,7 +5,7 @@
 //! `postrouting` as any packet of the host's own.
 
 use penstock_conntrack::{Direction as CtDirection, Tuple};
-use penstock_flowtable::{Arrival, At, Direction, Transmit, Way, rewrite};
+use penstock_flowtable::{Arrival, At, Direction, Half, Transmit, Way, rewrite};
 use penstock_net::{Link, LinkKind, Mac};
 use penstock_packet::{Meta, Packet};
 use penstock_program::Hook;
@@ -15,7 +15,7 @@ use penstock_xfrm::{Direction as PolicyDirection, Flow, Outer, SecPath, Stat, St
 
 use super::NotOffloaded;
 use super::add::Path;
-use super::early::Scratch;
+use super::early::{Scratch, make_room};
 use super::ingress::{Fate, fate};
 use super::seen::{self, Seen};
 use super::table::Cause;
@@ -57,22 +57,41 @@ pub(super) struct Straight {
     six: bool,
 }
 
+/// What all frames of a chain have in common that is encrypted where it leaves.
+struct Sealing<'a> {
+    straight: Straight,
+    link: &'a Link,
+    half: &'a Half,
+    /// [`Flowtable::addresses`](penstock_flowtable::Flowtable::addresses), for IPv6.
+    addresses: [[u64; 2]; 2],
+    /// Link addresses.
+    addressed: [u8; 12],
+}
+
+/// Packets of a chain that have left and are not counted yet, and when the latest came.
+#[derive(Default)]
+struct Sent {
+    packets: u64,
+    bytes: u64,
+    chained: u64,
+    latest: u64,
+}
+
 impl<S: Sink> Worker<'_, S> {
-    /// The ways of a flow with the states that policy wants: the packet's own first. Beside them, by direction, whether
-    /// its packets have to come out of IPsec.
+    /// The ways of a flow with the states that policy wants: that of the given direction first. Beside them, by direction,
+    /// whether its packets have to come out of IPsec.
     pub(super) fn ipsec_ways(
         &mut self,
-        packet: &Packet,
+        (mark, class, now): (u32, u8, u64),
         tuples: &[Tuple; 2],
         direction: Direction,
         ways: [Destination; 2],
-        class: u8,
     ) -> Result<([Destination; 2], [bool; 2]), NotOffloaded> {
-        let (mark, now) = (packet.meta.mark, packet.meta.time);
         let mut through = [false; 2];
         let mut found = ways;
         for (way, direction) in found.iter_mut().zip([direction, direction.opposite()]) {
-            let plain = self.xfrm_before(way);
+            // Where it comes in is no part of how it leaves.
+            let plain = Destination { iif: 0, redirect: false, ..self.xfrm_before(way) };
             let flow = policy_flow(tuples, direction, true, mark, plain.oif);
             *way = self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
             let flow = policy_flow(tuples, direction, false, mark, plain.oif);
@@ -142,83 +161,110 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         index: FlowtableIndex,
         at: At,
-        (way, number, straight): (&Resolved, u32, Option<Straight>),
+        (half, way): (&Half, &Resolved),
         frames: &[Frame<'_>],
         first: usize,
         scratch: &mut Scratch,
         packet: &mut Packet,
         gone: &mut Left,
     ) {
+        let Kind::Ipsec(number, straight) = way.kind else { return };
+        let Some(table) = self.state.flows.table(index) else { return };
+        let timeout = table.timeouts.of(half.protocol());
+        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(at) };
+        let sealing = straight.and_then(|straight| {
+            let link = self.net.link(way.device)?;
+            Some(Sealing { straight, link, half, addresses, addressed: way.link })
+        });
+        scratch.meta = Meta { oif: way.device, ..Meta::default() };
+        let mut sent = Sent { latest: half.used, ..Sent::default() };
         let mut member = Some(first);
         while let Some(now) = member
             && let Some(frame) = frames.get(now)
         {
             let seen = *scratch.seen(now);
-            if !self.ipsec_is_usable(number, straight, frame.time) {
-                return self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
-            }
-            let Some(table) = self.state.flows.table_mut(index) else { return };
-            match fate(table, at, &seen, seen.len, way, frame.time) {
-                Fate::Goes => {}
-                Fate::FallsBack => {
+            // All that speaks against it is rare.
+            let usual = seen.flags & seen::tcp_flag::ANY == 0
+                && seen.len <= way.mtu
+                && frame.time <= sent.latest.saturating_add(timeout);
+            let fate = if !self.ipsec_is_usable(number, straight, frame.time) {
+                Fate::Ends(Cause::TornDown)
+            } else if usual {
+                Fate::Goes
+            } else {
+                // It asks when the flow was used last.
+                self.count_chain(index, at, &mut sent);
+                let Some(table) = self.state.flows.table_mut(index) else { break };
+                fate(table, at, &seen, seen.len, way, frame.time)
+            };
+            if fate != Fate::Goes {
+                scratch.keep_behind(now);
+                self.count_chain(index, at, &mut sent);
+                if let Some(table) = self.state.flows.table_mut(index) {
                     table.counts.fell_back += 1;
-                    return scratch.keep_behind(now);
                 }
-                Fate::Ends(cause) => {
-                    table.counts.fell_back += 1;
-                    return self.state.end_flow(index, at.flow, cause, frame.time);
+                if let Fate::Ends(cause) = fate {
+                    self.state.end_flow(index, at.flow, cause, frame.time);
                 }
+                return;
             }
-            match straight {
-                Some(straight) => self.seal_straight(index, at, way, straight, frame, &seen, scratch, packet),
+            match &sealing {
+                Some(sealing) => self.seal_straight(sealing, frame, &seen, scratch, packet),
                 None => self.send_flow_frame(index, at, frame, &seen, way, packet),
             }
-            self.state.counters.received += 1;
-            self.state.count_flow(index, at, frame.time, 1, u64::from(seen.len));
-            if now != first
-                && let Some(table) = self.state.flows.table_mut(index)
-            {
-                table.counts.chained += 1;
-            }
+            sent.packets += 1;
+            sent.bytes += u64::from(seen.len);
+            sent.chained += u64::from(now != first);
+            sent.latest = sent.latest.max(frame.time);
             *gone = gone.with(now);
             member = scratch.following(now);
+        }
+        self.count_chain(index, at, &mut sent);
+    }
+
+    /// Notes what of a chain has left.
+    #[inline]
+    fn count_chain(&mut self, index: FlowtableIndex, at: At, sent: &mut Sent) {
+        let Sent { packets, bytes, chained, latest } =
+            std::mem::replace(sent, Sent { latest: sent.latest, ..Sent::default() });
+        if packets > 0 {
+            self.state.counters.received += packets;
+            self.state.count_flow(index, at, latest, packets, bytes);
+            if let Some(table) = self.state.flows.table_mut(index) {
+                table.counts.chained += chained;
+            }
         }
     }
 
     /// A frame is copied to where it leaves from, rewritten and encrypted there.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     fn seal_straight(
         &mut self,
-        index: FlowtableIndex,
-        at: At,
-        way: &Resolved,
-        straight: Straight,
+        sealing: &Sealing<'_>,
         frame: &Frame<'_>,
         seen: &Seen,
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) {
+        let Sealing { straight, link, half, addresses, addressed } = sealing;
         let len = seen.len as usize;
-        let net = self.net;
         let begin = ethernet::LEN + usize::from(seen.at);
-        let from = frame.bytes.get(begin..begin + len);
-        let (Some(link), Some(from)) = (net.link(way.device), from) else { return };
+        let Some(from) = frame.bytes.get(begin..begin + len) else { return };
         self.state.ip_id = self.state.ip_id.wrapping_add(1);
         let outer = Outer { hop_limit: straight.hop_limit, id: self.state.ip_id };
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return };
         let Ok(room) = ipsec.xfrm.room(straight.id, from) else { return };
         let start = ethernet::LEN + room.head;
         let end = start + len + room.tail;
-        let Some(out) = aligned(scratch.out(end + LINE), start) else { return };
+        let Scratch { out, meta, .. } = scratch;
+        make_room(out, end + LINE);
+        let Some(out) = aligned(out, start) else { return };
         let Some(to) = out.get_mut(start..start + len) else { return };
         to.copy_from_slice(from);
-        let Some(table) = self.state.flows.table(index) else { return };
-        let half = table.flows.half(at);
         if half.is_ipv4() {
             rewrite::ipv4(half, to);
         } else {
-            rewrite::ipv6(half, table.flows.addresses(at), to);
+            rewrite::ipv6(half, *addresses, to);
         }
         let Some((head, network)) =
             out.get_mut(..end).and_then(|o| o.split_first_chunk_mut::<{ ethernet::LEN }>())
@@ -226,14 +272,14 @@ impl<S: Sink> Worker<'_, S> {
             return;
         };
         let protocol = if straight.six { ethernet::IPV6 } else { ethernet::IPV4 };
-        head[..12].copy_from_slice(&way.link);
+        head[..12].copy_from_slice(addressed);
         head[12..].copy_from_slice(&protocol.to_be_bytes());
         match ipsec.xfrm.seal(straight.id, network, room, outer, frame.time) {
             Ok(()) => {
-                let meta = Meta { protocol, oif: way.device, time: frame.time, ..Meta::default() };
+                (meta.protocol, meta.time) = (protocol, frame.time);
                 self.state.counters.fast += 1;
                 self.state.counters.transmitted += 1;
-                self.sink.transmit(link, out.get(..end).unwrap_or_default(), &meta);
+                self.sink.transmit(link, out.get(..end).unwrap_or_default(), meta);
             }
             Err(stat) => {
                 packet.load(frame.bytes, ethernet::LEN);

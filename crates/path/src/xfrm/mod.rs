@@ -78,8 +78,8 @@ pub(crate) struct Ipsec {
     pub(crate) xfrm: Xfrm,
     /// What the packets of a burst came through.
     secpaths: Numbered<SecPath>,
-    /// Ways through states: there are about as many as states and routes.
-    ways: Numbered<Bundled>,
+    /// Ways through states: there are about as many as states and routes. None for one whose state is gone.
+    ways: Numbered<Option<Bundled>>,
     numbers: HashMap<Bundled, u32>,
 }
 
@@ -93,12 +93,26 @@ impl Ipsec {
         if config.is_empty() {
             return None;
         }
-        let mut seeded = seed.map(fastrand::Rng::with_seed);
-        let xfrm = Xfrm::new(config, || match &mut seeded {
-            Some(random) => random.u128(..),
-            None => penstock_xfrm::random_salt(),
-        });
+        let xfrm = Xfrm::new(config, salts(seed));
         let (secpaths, ways, numbers) = (Numbered::default(), Numbered::default(), HashMap::new());
+        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers }))
+    }
+
+    /// Follows another state of the network: states that are as before go on, and ways keep their numbers.
+    pub(crate) fn follow(self, net: &Network) -> Option<Box<Self>> {
+        let Ipsec { xfrm, mut secpaths, mut ways, .. } = self;
+        let config = net.xfrm();
+        if config.is_empty() {
+            return None;
+        }
+        let (xfrm, moved) = xfrm.follow(config, salts(None));
+        secpaths.clear();
+        let mut numbers = HashMap::new();
+        for (place, number) in ways.entries.iter_mut().zip(0..) {
+            let kept = place.and_then(|way| Some(Bundled { states: way.states.renumbered(&moved)?, ..way }));
+            *place = kept;
+            numbers.extend(kept.map(|way| (way, ways.first.wrapping_add(number))));
+        }
         Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers }))
     }
 
@@ -126,13 +140,7 @@ impl Ipsec {
     }
 
     fn way(&self, to: &Destination) -> Option<Bundled> {
-        if to.bundle == 0 { None } else { self.ways.get(to.bundle) }
-    }
-
-    /// Forgets the ways, since routes have changed.
-    pub(crate) fn clear_ways(&mut self) {
-        self.ways.clear();
-        self.numbers.clear();
+        if to.bundle == 0 { None } else { self.ways.get(to.bundle).flatten() }
     }
 
     /// The number of a way.
@@ -141,11 +149,21 @@ impl Ipsec {
             return number;
         }
         if self.numbers.len() >= WAYS {
-            self.clear_ways();
+            self.ways.clear();
+            self.numbers.clear();
         }
-        let number = self.ways.add(way);
+        let number = self.ways.add(Some(way));
         self.numbers.insert(way, number);
         number
+    }
+}
+
+/// Numbers for initialization vectors; with a seed they are the same each time.
+fn salts(seed: Option<u64>) -> impl FnMut() -> u128 {
+    let mut seeded = seed.map(fastrand::Rng::with_seed);
+    move || match &mut seeded {
+        Some(random) => random.u128(..),
+        None => penstock_xfrm::random_salt(),
     }
 }
 

@@ -63,7 +63,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A way through states by its number.
     pub(crate) fn xfrm_way(&self, number: u32) -> Option<Bundled> {
-        self.state.ipsec.as_deref()?.ways.get(number)
+        self.state.ipsec.as_deref()?.ways.get(number).flatten()
     }
 
     /// The way of a packet without the states that it goes through.
