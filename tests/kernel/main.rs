@@ -7,12 +7,14 @@
 //! Environment: `PENSTOCK_RANDOM` (how many random scenarios of each kind, default
 //! 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
-//! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too.
+//! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too. A sample of the scenarios
+//! is sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20).
 
 mod chance;
 mod compare;
 mod frame;
 mod hand_made;
+mod live;
 mod namespace;
 mod net;
 mod penstock;
@@ -67,7 +69,9 @@ fn main() -> ExitCode {
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();
-    let results = compare_all(scenarios);
+    let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);
+    let mut results = compare_all(scenarios);
+    results.extend(sample.into_iter().map(|s| (format!("{} (live)", s.name), compare_live(&s))));
     let (mut failed, mut skipped) = (0, 0);
     for (name, result) in &results {
         match result {
@@ -87,6 +91,34 @@ fn main() -> ExitCode {
         results.len() - failed - skipped
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// So many of the scenarios that are fit for live devices, from all kinds.
+fn live_sample(scenarios: &[Scenario], count: usize) -> Vec<Scenario> {
+    let fit: Vec<&Scenario> = scenarios.iter().filter(|s| live::unfit(s).is_none()).collect();
+    let step = fit.len().div_ceil(count.max(1)).max(1);
+    fit.into_iter().step_by(step).take(count).cloned().collect()
+}
+
+/// Live devices against `penstock run`.
+fn compare_live(scenario: &Scenario) -> Verdict {
+    let directory = directory(scenario).with_extension("live");
+    let offline = match penstock::run(scenario, &directory) {
+        Ok(offline) => offline,
+        // That side is compared with the kernel elsewhere.
+        Err(_) => return Verdict::Skipped("penstock refuses the rules".into()),
+    };
+    match live::run(scenario, &directory, &offline) {
+        Ok(live) => match compare::differences(scenario, &offline, &live, false) {
+            None => Verdict::Agree,
+            Some(text) => Verdict::Differ(format!(
+                "{}  see {}\n",
+                text.replace("kernel:  ", "offline: ").replace("penstock:", "live:    "),
+                directory.display()
+            )),
+        },
+        Err(text) => Verdict::Differ(text),
+    }
 }
 
 /// Compares the scenario of a directory, and shows what each side counted.

@@ -7,6 +7,15 @@ use penstock_io::Capture;
 
 use crate::scenario::{Outcome, Scenario, devices, without_delivery};
 
+/// Limits on ICMP, as the kernel's router has them.
+pub const UNLIMITED: [&str; 5] = [
+    "net.ipv4.icmp_ratelimit=0",
+    "net.ipv4.icmp_ratemask=0",
+    "net.ipv4.icmp_msgs_per_sec=1000000",
+    "net.ipv4.icmp_msgs_burst=1000000",
+    "net.ipv6.icmp.ratelimit=0",
+];
+
 /// Runs a scenario in `directory`, which is left as it was used: by the interpreter, and by machine code, which must do
 /// the same.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
@@ -29,15 +38,7 @@ fn run_with(
     let written = directory.join(format!("out-{engine}"));
     std::fs::create_dir_all(&written).map_err(e)?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
-    // As the kernel's router has them.
-    let unlimited = [
-        "net.ipv4.icmp_ratelimit=0",
-        "net.ipv4.icmp_ratemask=0",
-        "net.ipv4.icmp_msgs_per_sec=1000000",
-        "net.ipv4.icmp_msgs_burst=1000000",
-        "net.ipv6.icmp.ratelimit=0",
-    ];
-    command.args(["run", "--sysctl"]).args(unlimited);
+    command.args(["run", "--sysctl"]).args(UNLIMITED);
     command.args(scenario.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
     command.args(["--engine", engine]);
     let connections = directory.join(format!("connections-{engine}"));

@@ -32,7 +32,7 @@ pub struct Router {
     net: String,
     /// Fragments may wait in it for others: a later scenario must not meet them.
     spent: bool,
-    router: Namespace,
+    pub router: Namespace,
     /// Held, not used: the far ends are gone with it.
     _beyond: Namespace,
     wires: Vec<(String, Wire)>,
@@ -245,7 +245,7 @@ impl Router {
     }
 
     /// Sends a frame from a device's far end, from the host (`host`), or on a device of the host (`host:DEVICE`).
-    fn send(&self, source: &str, bytes: &[u8]) -> Result<(), String> {
+    pub fn send(&self, source: &str, bytes: &[u8]) -> Result<(), String> {
         match source.strip_prefix("host") {
             Some("") => self.host.send(bytes),
             Some(device) if device.starts_with(':') => {
@@ -366,7 +366,7 @@ impl Router {
     }
 
     /// Takes what has arrived.
-    fn collect(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+    pub fn collect(&mut self, outcome: &mut Outcome) -> io::Result<()> {
         for (device, wire) in &mut self.wires {
             let frames = outcome.sent.entry(device.clone()).or_default();
             while let Some(frame) = wire.receive()? {

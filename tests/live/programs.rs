@@ -87,6 +87,7 @@ fn traceroute_and_ping_show_the_way() {
     for way in ["198.18.1.1", "198.18.1.2", "198.18.0.1"] {
         assert!(said.contains(way), "{said}");
     }
+    net.ok(&net.a, "ping -c 1 -W 2 -R 198.18.0.1");
     net.ok(&net.a, "ping -c 1 -W 2 -s 20000 198.18.1.2");
     net.ok(&net.a, "ping -c 1 -W 2 -s 20000 2001:db8:1::2");
 }

@@ -12,6 +12,7 @@
 
 mod generator;
 mod lab;
+pub(crate) mod live;
 
 use std::rc::Rc;
 

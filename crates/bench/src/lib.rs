@@ -35,7 +35,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 11] = [
+pub const BENCHES: [Bench; 12] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
@@ -90,6 +90,11 @@ pub const BENCHES: [Bench; 11] = [
         name: "kernel",
         about: "the kernel's own rules, forwarding and XDP over veth (takes root)",
         variants: kernel::variants,
+    },
+    Bench {
+        name: "live",
+        about: "forwarding by `penstock up` over veth, against the kernel's (takes root)",
+        variants: kernel::live::variants,
     },
 ];
 

@@ -272,7 +272,7 @@ impl Daemon {
         };
         let net = Arc::new(follow.network());
         offload.set_network(&net);
-        let settings = Settings { host_groups: true, ..config.settings.clone() };
+        let settings = Settings { host_stack: true, ..config.settings.clone() };
         let mut path = Dataplane::new(net.clone(), settings);
         path.set_engine(config.engine);
         let (mut outs, mut wires, mut hosts, mut names, mut held) = (vec![], vec![], vec![], vec![], vec![]);

@@ -178,8 +178,19 @@ impl<S: Sink> Worker<'_, S> {
             time: (packet.meta.time / (SECOND / 1000) % 86_400_000) as u32,
             is_unicast: |a: std::net::Ipv4Addr| net.kind4(a.into(), None) == RouteType::Unicast,
         };
+        // A host with a stack of its own fills in what it is given.
+        let by_host = self.settings.host_stack && to.is_some_and(|to| to.local);
+        let mut copy = [0; ipv4_options::MAX_LEN];
         let mut header = ipv4::HeaderMut::new(packet.network_mut())?;
-        match ipv4_options::check_received(header.options_mut(), &receive) {
+        let options = header.options_mut();
+        let options = match copy.get_mut(..options.len()) {
+            Some(copy) if by_host => {
+                copy.copy_from_slice(options);
+                copy
+            }
+            _ => options,
+        };
+        match ipv4_options::check_received(options, &receive) {
             Ok(found) => {
                 // The checksum is made anew only when the packet is forwarded.
                 if found.srr != 0 {
@@ -282,7 +293,7 @@ impl<S: Sink> Worker<'_, S> {
     /// `ip_route_input_mc()`: the host has joined 224.0.0.1 on every device, and nothing routes groups.
     fn ip4_route_group(&self, saddr: u32, daddr: u32, proto: u8, iif: u32) -> Routed {
         const ALL_HOSTS: u32 = 0xe000_0001;
-        if daddr != ALL_HOSTS && !self.settings.host_groups {
+        if daddr != ALL_HOSTS && !self.settings.host_stack {
             return Routed::NotMember;
         }
         if is_multicast(saddr) || saddr == u32::MAX || saddr >> 24 == 127 {

@@ -86,7 +86,7 @@ impl<S: Sink> Worker<'_, S> {
         packet.meta.route = Some(to.oif);
         match to.kind {
             RouteType::Multicast => {
-                let joined = self.settings.host_groups
+                let joined = self.settings.host_stack
                     || addresses(packet).is_some_and(|(_, group)| link.joined6(group));
                 if !joined {
                     return self.drop(DropReason::NotMember, packet);

@@ -43,9 +43,10 @@ pub struct Settings {
     /// are checked and answered, fragments put together. Without it they are delivered as they are after `input`, since
     /// whoever takes them does that.
     pub host_extensions: bool,
-    /// Packets to any group go to the host after `input`, which knows itself what it has joined. Without it only the
-    /// groups count that every router joins.
-    pub host_groups: bool,
+    /// The host has a stack of its own, as a kernel behind TAPs: packets to any group go to it after `input`, since it knows
+    /// itself what it has joined, and IPv4 options are filled in by it. Without this only the groups count that every
+    /// router joins.
+    pub host_stack: bool,
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they answer.
     pub fwmark_reflect: bool,
     /// Of flowtables.
@@ -102,7 +103,7 @@ impl Default for Settings {
             conntrack_fragment6_memory: 4 << 20,
             fragment_distance: 64,
             host_extensions: false,
-            host_groups: false,
+            host_stack: false,
             fwmark_reflect: false,
             flow: Default::default(),
             conntrack: Default::default(),

@@ -206,7 +206,7 @@ fn what_the_host_sends_passes_the_hooks_of_its_kind() {
 #[test]
 fn groups_go_to_a_host_that_knows_what_it_has_joined() {
     let net = Network::from_batch("net.ip", NET).unwrap();
-    let mut path = Dataplane::new(Arc::new(net), Settings { host_groups: true, ..Settings::unlimited() });
+    let mut path = Dataplane::new(Arc::new(net), Settings { host_stack: true, ..Settings::unlimited() });
     let frame = (Ethernet::new("02:00:00:00:00:a7", "01:00:5e:00:00:05")
         / Ipv4::new("198.18.0.7", "224.0.0.5").ttl(1)
         / Udp::new(1, 2))

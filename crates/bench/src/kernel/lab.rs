@@ -174,6 +174,11 @@ impl Lab {
         Ok(Lab { name, links: Vec::new(), devices, text, indexes, _bounds: bounds.clone() })
     }
 
+    /// What the namespace is called.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Loads rules.
     pub(super) fn nft(&self, rules: &str) -> Result<()> {
         run("ip", &["netns", "exec", &self.name, "nft", "-f", "-"], rules)
