@@ -190,7 +190,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     fn together(&self, frame: &Frame<'_>) -> Option<Together<'a>> {
         let list = self.hooks.ingress(frame.device);
-        let watched = self.state.tc.is_some() || self.state.taps.has(frame.device);
+        let watched = self.filtered(frame.device) || self.state.taps.has(frame.device);
         if list.is_empty() || self.state.trace_all || watched {
             return None;
         }

@@ -13,7 +13,7 @@ use penstock_wire::checksum::Sum;
 use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, protocol};
 
-use crate::hooks::{BuiltIn, HookList, Protocol};
+use crate::hooks::{BuiltIn, HookList, NFPROTO_NETDEV, Protocol};
 use crate::ip4;
 use crate::rules::End;
 use crate::sink::{Frame, Sink};
@@ -29,6 +29,8 @@ pub(crate) struct Road<'a> {
     before: Option<BuiltIn>,
     behind: Option<BuiltIn>,
     forward: &'a HookList,
+    /// Nothing on the way can change a header that says where the next one is.
+    untouched: bool,
 }
 
 /// What was read of a frame that may go straight.
@@ -100,8 +102,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     /// The road of a device; `None` if somebody looks at its frames on their way in, or anything else than IP comes of them.
     pub(crate) fn road(&self, device: u32) -> Option<Road<'a>> {
         let state = &*self.state;
-        let watched =
-            state.tc.is_some() || state.ipsec.is_some() || state.trace_all || state.taps.has(device);
+        let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
+        let watched = watched || state.taps.has(device);
         let hooks = self.hooks;
         if !self.straight || watched || !hooks.ingress(device).is_empty() {
             return None;
@@ -113,7 +115,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         let behind = hooks.list(Protocol::Ip, Hook::Postrouting).built_in;
         let before = hooks.list(Protocol::Ip, Hook::Prerouting).built_in;
         let forward = hooks.list(Protocol::Ip, Hook::Forward);
-        Some(Road { device, address: link.mac, before, behind, forward })
+        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
+        let untouched = forward.is_empty() && keeps(before) && keeps(behind);
+        Some(Road { device, address: link.mac, before, behind, forward, untouched })
     }
 
     /// A frame that may go straight, and all that follows from it.
@@ -224,7 +228,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !settled && self.confirm(packet) != End::Accept {
             return;
         }
-        self.straight_out(packet, &to, mtu);
+        self.straight_out(road, packet, &to, mtu);
     }
 
     /// `forward`. Whether the packet goes on.
@@ -254,17 +258,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// To a neighbour that is known, behind a device where nobody looks at frames on their way out.
+    /// To a neighbour that is known, by egress of the device, which nobody taps.
     #[inline(always)]
-    fn straight_out(&mut self, packet: &mut Packet, to: &Destination, mtu: usize) {
+    fn straight_out(&mut self, road: &Road<'_>, packet: &mut Packet, to: &Destination, mtu: usize) {
         let next = v4(to.gateway).or_else(|| ip4::addresses(packet).map(|(_, dst)| dst));
         let neighbour = next.and_then(|next| self.state.routes.neighbour(to.oif, next));
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
             return self.ip4_finish_output(packet, to);
         };
-        let watched = self.state.taps.has(link.index) || !self.hooks.egress(link.index).is_empty();
-        if watched || packet.network().len() > mtu {
+        if self.state.taps.has(link.index) || packet.network().len() > mtu {
             return self.ip4_finish_output(packet, to);
         }
         packet.meta.protocol = ethernet::IPV4;
@@ -273,8 +276,47 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
+        let egress = self.hooks.egress(link.index);
+        if !egress.is_empty() && !self.straight_egress(road, egress, packet) {
+            return;
+        }
+        if self.state.tc.is_some()
+            && (self.tc(penstock_tc::Hook::Egress, link.index, packet).is_some()
+                || self.enqueue(packet, link).is_some())
+        {
+            return;
+        }
+        packet.put_tag_into_frame();
         self.state.counters.transmitted += 1;
         self.sink.transmit(link, packet.frame(), &packet.meta);
+    }
+
+    /// Netfilter's egress. Whether the packet goes on.
+    #[inline(always)]
+    fn straight_egress(&mut self, road: &Road<'_>, list: &HookList, packet: &mut Packet) -> bool {
+        if self.state.tc.as_mut().is_some_and(|tc| !tc.egress_sees()) {
+            return true;
+        }
+        if !road.untouched {
+            packet.find_transport_checked();
+        }
+        if list.has_chains && packet.meta.trace_id == 0 {
+            packet.meta.trace_id = self.next_trace_id();
+        }
+        let decision = match (self.code, list.code) {
+            (Some(code), Some(number)) => code.run_alone(number, packet),
+            _ => None,
+        };
+        if decision.is_some_and(|decision| decision.is_pass()) {
+            return true;
+        }
+        self.state.queues.options = Compiled::default();
+        let context = Context { nfproto: NFPROTO_NETDEV, hook: Hook::Egress };
+        let end = match decision {
+            Some(decision) => self.carry_out(decision, list, context, packet, &mut None),
+            None => self.run_list(list, context, packet, &mut None),
+        };
+        end == End::Accept
     }
 }
 

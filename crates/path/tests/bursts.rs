@@ -184,7 +184,7 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Rules for connections that go on.
-const STATEFUL: [&str; 6] = [
+const STATEFUL: [&str; 8] = [
     "table ip t {
         chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; ct state new counter accept; }
     }",
@@ -215,7 +215,30 @@ const STATEFUL: [&str; 6] = [
     table ip t {
         chain f { type filter hook forward priority 0; udp dport 7 jump { ct direction reply counter accept; drop; }; meta nftrace set 1; }
     }",
+    EGRESS,
+    "table netdev t {
+        chain e { type filter hook egress devices = { wan, lan } priority 0; tcp dport 9 counter drop; meta l4proto udp counter; }
+    }
+    table ip t {
+        chain f { type filter hook forward priority 0; udp dport 9 ip protocol set 6; tcp dport 11 ip length set 30; }
+    }",
 ];
+
+/// Chains that packets meet on their way out only.
+const EGRESS: &str = "table netdev t {
+        chain e { type filter hook egress device lan priority 0; ip ttl 63 counter; udp dport 9 drop; tcp dport 11 log counter;
+            udp dport 13 meta mark set 3 ip dscp set 8; udp dport 7 meta nftrace set 1; }
+        chain w { type filter hook egress device wan priority 0; tcp sport 9 ip ttl set 9; limit rate 40/second counter drop; }
+    }";
+
+/// Traffic control that some of them meet.
+const TC: &str = "qdisc add dev lan clsact
+filter add dev lan egress protocol ip u32 match u32 0x3f000000 0xff000000 at 8 action pass
+qdisc add dev wan clsact
+filter add dev wan ingress protocol ip u32 match u32 0x00100000 0x00100000 at 0 action drop
+filter add dev wan egress protocol ip matchall action mirred egress redirect dev lan
+qdisc add dev lan root handle 1: pfifo limit 4
+";
 
 /// A frame of one of a few connections, in either direction, and the device by which it comes.
 fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
@@ -254,15 +277,20 @@ fn conversation(rng: &mut Rng) -> (u32, Vec<u8>) {
 
 /// What came of all frames, in bursts as `sizes` gives them.
 fn outcome(
-    rules: &str,
+    (rules, tc): (&str, &str),
     engine: Engine,
     frames: &[(u32, Vec<u8>, u64)],
     mut size: impl FnMut() -> usize,
 ) -> Vec<String> {
     let net = Network::from_batch("net.ip", NET).unwrap();
+    let devices = net.clone();
     let mut path = Dataplane::new(Arc::new(net), Settings { host_extensions: true, ..Settings::default() });
     path.seed(7);
     path.set_engine(engine);
+    if !tc.is_empty() {
+        let device = |name: &str| devices.link_by_name(name).map(|l| l.index);
+        path.set_tc(Arc::new(penstock_tc::Config::from_batch("tc", tc, device).unwrap()));
+    }
     let mut ruleset = Ruleset::default();
     session(&mut ruleset, rules);
     path.set_rules(Arc::new(Linked::new(&ruleset.generation()).unwrap()));
@@ -293,6 +321,11 @@ fn outcome(
 
 /// In bursts of any size, by any engine, the same comes of frames.
 fn compare(rules: &str, frames: &[(u32, Vec<u8>, u64)], rng: &mut Rng) {
+    compare_with((rules, ""), frames, rng);
+}
+
+/// The same with traffic control.
+fn compare_with(rules: (&str, &str), frames: &[(u32, Vec<u8>, u64)], rng: &mut Rng) {
     let wanted = outcome(rules, Engine::Interpreter, frames, || 1);
     assert!(wanted.len() > 600, "{}", wanted.len());
     for engine in [Engine::Interpreter, Engine::JitAtOnce] {
@@ -301,7 +334,7 @@ fn compare(rules: &str, frames: &[(u32, Vec<u8>, u64)], rng: &mut Rng) {
         let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
         assert!(
             wanted == got,
-            "{engine:?} bursts up to {most}\n{rules}\nwanted {:#?}\ngot {:#?}",
+            "{engine:?} bursts up to {most}\n{rules:?}\nwanted {:#?}\ngot {:#?}",
             wanted.get(same),
             got.get(same)
         );
@@ -348,5 +381,21 @@ fn connections_that_go_on_are_what_their_frames_are_one_by_one() {
         for rules in STATEFUL.into_iter().chain([""]) {
             compare(rules, &frames, &mut rng);
         }
+    }
+}
+
+#[test]
+fn traffic_control_meets_packets_of_bursts_one_by_one() {
+    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let mut time = START;
+    let frames: Vec<_> = (0..1500)
+        .map(|_| {
+            time += pause(&mut rng);
+            let (device, frame) = conversation(&mut rng);
+            (device, frame, time)
+        })
+        .collect();
+    for rules in ["", EGRESS] {
+        compare_with((rules, TC), &frames, &mut rng);
     }
 }
