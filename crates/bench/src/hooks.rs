@@ -1,4 +1,4 @@
-//! What hooks cost: none, empty ones, one chain, three.
+//! What hooks cost: none, empty ones, one chain, three, and three that are called one by one.
 
 use std::rc::Rc;
 
@@ -28,6 +28,7 @@ pub(crate) fn variants() -> Vec<Variant> {
         let router = Router::new(rules).interpreted();
         Variant::new(name, frames.len() as u64, router.sending(&frames, Fate::Dropped))
     };
+    let indirect = Router::new(&chains(3)).indirect();
     let elsewhere = "table ip t { chain c { type filter hook output priority 0; }; }";
     vec![
         variant("absent", "", Fate::Sent),
@@ -36,5 +37,7 @@ pub(crate) fn variants() -> Vec<Variant> {
         variant("compiled-1", &chains(1), Fate::Dropped).against("interpreter-1"),
         interpreted("interpreter-3", &chains(3)),
         variant("compiled-3", &chains(3), Fate::Dropped).against("interpreter-3"),
+        Variant::new("indirect-3", frames.len() as u64, indirect.sending(&frames, Fate::Dropped))
+            .against("compiled-3"),
     ]
 }

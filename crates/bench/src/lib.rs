@@ -15,6 +15,7 @@ mod forward;
 mod frames;
 mod hooks;
 mod ingress;
+mod io;
 mod kernel;
 pub mod measure;
 pub mod plot;
@@ -53,7 +54,7 @@ pub const BENCHES: [Bench; 12] = [
     },
     Bench {
         name: "hooks",
-        about: "no, empty, one and three chains on a hook",
+        about: "no, empty, one and three chains on a hook, and called one by one",
         variants: || Ok(hooks::variants()),
     },
     Bench {
@@ -83,8 +84,13 @@ pub const BENCHES: [Bench; 12] = [
     },
     Bench {
         name: "compile",
-        about: "from a commit to effect, and compiling",
+        about: "from a commit to effect, and to machine code",
         variants: || Ok(compile::variants()),
+    },
+    Bench {
+        name: "io",
+        about: "captures in memory: read, written, forwarded from one to the other",
+        variants: || Ok(io::variants()),
     },
     Bench {
         name: "kernel",

@@ -9,14 +9,14 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Engine, Frame, Settings, Sink};
+use penstock_path::{CompileOptions, Dataplane, Engine, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
 use crate::frames::Frames;
 
 /// Frames given to the path at once.
-const BURST: usize = 64;
+pub(crate) const BURST: usize = 64;
 
 /// Nanoseconds between bursts.
 const STEP: u64 = 1_000;
@@ -114,6 +114,18 @@ impl Router {
         self
     }
 
+    /// Another ruleset is in force; it is compiled with the next packet.
+    pub(crate) fn set_rules(&mut self, linked: Arc<Linked>) {
+        self.path.set_rules(linked);
+    }
+
+    /// With base chains that are called one by one by their addresses.
+    pub(crate) fn indirect(mut self) -> Self {
+        let options = CompileOptions { indirect: true, ..CompileOptions::default() };
+        self.path.set_engine_with(Engine::JitAtOnce, options);
+        self
+    }
+
     /// A router with a ruleset, which is compiled where this machine can.
     pub(crate) fn of(ruleset: &Ruleset) -> Self {
         Self::between(NET, Settings::default(), ruleset)
@@ -186,6 +198,16 @@ impl Router {
         self.check(frames, fate);
         let frames = frames.clone();
         move || self.send(&frames)
+    }
+
+    /// Frames with their times arrive as a burst; what comes of them goes to `sink`.
+    pub(crate) fn receive<'f>(
+        &mut self,
+        frames: impl Iterator<Item = (u64, &'f [u8])>,
+        sink: &mut impl Sink,
+    ) {
+        let device = self.device;
+        self.path.receive(frames.map(|(time, bytes)| Frame { device, bytes, time }), sink);
     }
 
     /// Sends all frames once.

@@ -1,7 +1,7 @@
 //! `penstock run` as its users see it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use std::os::unix::net::UnixListener;
 
@@ -174,6 +174,57 @@ fn frames_come_out_where_rules_and_routes_send_them() {
         "                      1  rule: inet t f handle 4",
     ] {
         assert!(summary.lines().any(|l| l == line), "{line:?} is missing in:\n{summary}");
+    }
+}
+
+#[test]
+fn a_profile_tells_how_often_each_rule_was_reached() {
+    let place = Place::new("profile");
+    let frames = [53, 53, 9, 7].map(|port| (T, frame(port)));
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let out = place.run("--net net.ip --rules rules.nft --read lan=lan.pcap --profile");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let told = text(&out.stderr);
+    // Ticks, share, times, each, name.
+    let lines = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let times: Vec<(String, &str)> = lines
+        .filter(|words| words.len() > 4 && words[1].ends_with('%'))
+        .map(|words| (words[4..].join(" "), words[2]))
+        .collect();
+    for (rule, reached) in
+        [("inet t f handle 3", "4"), ("inet t f handle 4", "2"), ("netdev n e handle 2", "2")]
+    {
+        assert!(times.contains(&(rule.into(), reached)), "{rule}: {told}");
+    }
+}
+
+#[test]
+fn a_map_for_perf_names_chain_and_rule_of_the_code() {
+    let place = Place::new("perf-map");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    let child = Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .current_dir(&place.0)
+        .args(["run", "--net", "net.ip", "--rules", "rules.nft", "--read", "lan=lan.pcap", "--perf-map"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
+    let out = child.wait_with_output().expect("the program ends");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let lines = std::fs::read_to_string(&map).expect("the map is written");
+    std::fs::remove_file(&map).expect("the map is ours");
+    let mut names = Vec::new();
+    for line in lines.lines() {
+        let mut words = line.splitn(3, ' ');
+        let number = |word: Option<&str>| u64::from_str_radix(word.unwrap_or_default(), 16);
+        let (address, length) = (number(words.next()), number(words.next()));
+        assert!(address.is_ok_and(|a| a > 0) && length.is_ok_and(|l| l > 0), "{line}");
+        names.extend(words.next());
+    }
+    for name in ["inet t f handle 3", "inet t f handle 4", "inet t o handle 5", "netdev n e handle 2", "hook"]
+    {
+        assert!(names.contains(&name), "{name}: {names:?}");
     }
 }
 

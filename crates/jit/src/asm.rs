@@ -451,6 +451,16 @@ impl Asm<'_> {
         self.builder.inst_results(call)[0]
     }
 
+    /// The same by its address, as where it is not known what will be called.
+    pub(crate) fn call_by_address(&mut self, function: Function, arguments: &[Value]) -> Value {
+        self.calls += 1;
+        let function = self.module.declare_func_in_func(function, self.builder.func);
+        let signature = self.builder.func.dfg.ext_funcs[function].signature;
+        let address = self.builder.ins().func_addr(self.pointer, function);
+        let call = self.builder.ins().call_indirect(signature, address, arguments);
+        self.builder.inst_results(call)[0]
+    }
+
     /// Calls an `extern "C"` function of the program, which takes and gives 64-bit numbers and pointers.
     pub(crate) fn call_address(&mut self, address: Address, arguments: &[Value]) -> Value {
         self.calls += 1;

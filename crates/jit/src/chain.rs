@@ -158,6 +158,36 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.chain(place, Exits { end, accept: Some(accept) });
     }
 
+    /// The same by a call of a function of its own.
+    pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
+        let Some(function) = self.function_of(chain) else { return self.frame.asm.jump(end) };
+        let frame = &mut *self.frame;
+        let answer = frame.asm.call_by_address(function, &[frame.packet, frame.host, frame.entry]);
+        if self.program.analysis.summary(chain).changes {
+            self.frame.facts.packet_changed();
+        }
+        self.answered(answer, Exits { end, accept: Some(accept) });
+    }
+
+    /// The function of a chain that is called, which is made later.
+    fn function_of(&mut self, chain: ChainIndex) -> Option<Function> {
+        let shared = (chain, self.frame.nfproto);
+        if let Some(function) = self.program.shared.get(&shared) {
+            return Some(*function);
+        }
+        match self.frame.asm.declare(SHARED_PARAMETERS) {
+            Ok(function) => {
+                self.program.shared.insert(shared, function);
+                self.program.missing.push(shared);
+                Some(function)
+            }
+            Err(error) => {
+                *self.errors = Some(error);
+                None
+            }
+        }
+    }
+
     /// The whole of a chain with a function of its own.
     pub(crate) fn shared(&mut self, chain: ChainIndex, end: Block) {
         self.chain(Place { chain, base: None, nested: 0 }, Exits { end, accept: None });
@@ -569,20 +599,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         if self.in_line(inside) {
             return self.chain(inside, exits);
         }
-        let shared = (inside.chain, self.frame.nfproto);
-        let function = match self.program.shared.get(&shared) {
-            Some(function) => *function,
-            None => match self.frame.asm.declare(SHARED_PARAMETERS) {
-                Ok(function) => {
-                    self.program.shared.insert(shared, function);
-                    self.program.missing.push(shared);
-                    function
-                }
-                Err(error) => {
-                    *self.errors = Some(error);
-                    return self.frame.asm.jump(exits.end);
-                }
-            },
+        let Some(function) = self.function_of(inside.chain) else {
+            return self.frame.asm.jump(exits.end);
         };
         let frame = &mut *self.frame;
         let answer = frame.asm.call(function, &[frame.packet, frame.host, frame.entry]);

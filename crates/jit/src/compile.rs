@@ -81,6 +81,9 @@ pub struct Options {
     pub perf_map: bool,
     /// Counts ticks of rules and stages ([`Compiled::profile`](crate::Compiled::profile)). Such code is slower.
     pub profile: bool,
+    /// Calls base chains, but for those that begin traces, one by one by their addresses, as the kernel calls its hooks, to see
+    /// what that costs. Such code is slower.
+    pub indirect: bool,
 }
 
 /// Whether code can be made for this machine.
@@ -120,6 +123,7 @@ where
         buffer,
         interpreted: 0,
         calls: 0,
+        indirect: options.indirect,
         profile: options.profile.then(|| {
             let entries = |(n, list): (usize, &List)| {
                 let stages = (0..).zip(list.entries.clone()).filter(|(_, entry)| *entry == Entry::Stage);
@@ -181,6 +185,8 @@ struct Making<'a> {
     profile: Option<Box<Profile>>,
     /// Calls in the list that was made last, for packets that are not traced.
     calls: usize,
+    /// [`Options::indirect`].
+    indirect: bool,
 }
 
 impl Making<'_> {
@@ -399,8 +405,13 @@ impl Making<'_> {
         }
         frame.nfproto = nfproto;
         let end = frame.asm.block();
+        let by_address = self.indirect && !self.program.analysis.summary(chain).traces;
         let mut chains = Chains::new(&mut self.program, frame, errors);
-        chains.base(chain, end, next);
+        if by_address {
+            chains.base_by_address(chain, end, next);
+        } else {
+            chains.base(chain, end, next);
+        }
         chains.finish();
         frame.asm.at(end);
         policy(frame, chain, next);

@@ -86,7 +86,7 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
         Arc::new(other),
         &lists,
         Helpers::of::<Listed>(),
-        Options { verify: true, ..Options::default() },
+        Options { verify: true, indirect: rng.u8(..4) == 0, ..Options::default() },
     )
     .unwrap();
     let left = compiled.interpreted();
