@@ -140,7 +140,7 @@ where
         let looks_up = making.looks_up(list);
         let burst = match list.bursts {
             Bursts::Never => false,
-            Bursts::Apart => making.apart(list),
+            Bursts::Apart => making.apart(list, alone),
             Bursts::Always => true,
         };
         let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
@@ -368,12 +368,13 @@ impl Making<'_> {
         self.program.looked_up.get(chain) == Some(&true)
     }
 
-    /// Whether nobody can tell that packets passed the list before others were done with.
-    fn apart(&mut self, list: &List) -> bool {
+    /// Whether nobody can tell that packets passed the list before others were done with. `alone`: it asks nobody anything.
+    fn apart(&mut self, list: &List, alone: bool) -> bool {
         list.entries.iter().all(|entry| match entry {
             Entry::Chain { chain, .. } => self.program.analysis.summary(*chain).apart,
-            // The family of who asks is that of the packet.
-            Entry::InetIngress { .. } | Entry::Stage => false,
+            // The family of who asks would be that of each packet.
+            Entry::InetIngress { chain } => alone && self.program.analysis.summary(*chain).apart,
+            Entry::Stage => false,
         })
     }
 

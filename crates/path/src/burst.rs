@@ -243,8 +243,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         // Mostly it is the same rule that drops them.
         let (mut by, mut drop) = (None, Drop { reason: DropReason::Rule, place: None });
         for ((packet, &decision), &number) in packets.iter_mut().zip(&decisions).zip(&numbers) {
-            packet.meta.trace_id = self.next_trace_id();
             if quiet && let Some(rule) = decision.dropped_by() {
+                packet.meta.trace_id = self.next_trace_id();
                 // Nothing has come of it that could be due later.
                 if by != Some(rule) {
                     (by, drop.place) = (Some(rule), rule_place(self.image, rule));
@@ -255,6 +255,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             if !quiet {
                 self.pass_time(packet.meta.time);
             }
+            packet.meta.trace_id = self.next_trace_id();
             match self.carry_out(decision, list, context, packet, &mut None) {
                 End::Dropped if quiet => continue,
                 End::Dropped | End::Taken | End::Queue { .. } => {}

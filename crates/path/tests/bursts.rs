@@ -50,7 +50,7 @@ impl Sink for All {
 }
 
 /// Rules of which some pass packets apart from each other and some do not.
-const RULES: [&str; 7] = [
+const RULES: [&str; 8] = [
     "",
     "table netdev t {
         set p { type inet_service; elements = { 9, 11, 13, 15, 17, 19, 21, 23, 25, 27 } }
@@ -79,6 +79,17 @@ const RULES: [&str; 7] = [
     table inet t {
         chain f { type filter hook forward priority 0; policy drop; ct state established,related counter accept; ct state new accept; }
     }",
+    "table inet t {
+        set p { type ipv4_addr . inet_service; flags interval; elements = { 198.18.0.0/29 . 7-11, 198.18.0.9 . 9 } }
+        chain i { type filter hook ingress devices = { wan, lan } priority 0; policy drop
+            ip ttl 5 counter drop
+            ip saddr . udp dport @p drop
+            ip6 hoplimit 3 accept
+            tcp dport 11 counter meta mark set 4
+            meta nfproto ipv4 counter accept
+        }
+    }
+    table netdev t { chain j { type filter hook ingress device wan priority 1; ip ttl 2 counter drop; }; }",
     "table inet t {
         set s { type ipv4_addr; flags dynamic; size 4; timeout 1s; }
         chain i { type filter hook ingress device wan priority 0; ip saddr @s counter drop; ip ttl 5 drop; }
