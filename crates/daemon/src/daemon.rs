@@ -26,8 +26,10 @@ use crate::lines::Lines;
 use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Port, WireConfig};
 use crate::queues::{self, QueueConfig};
+use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
 use crate::state::State as Kept;
+use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::talkers::Talker;
 use crate::worker::{In, Named, Request, Status, Worker};
@@ -463,69 +465,6 @@ fn spawn<E: Send + 'static>(
 ) -> Result<std::thread::JoinHandle<E>, String> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map_err(|e| format!("a thread: {e}"))
-}
-
-/// Tells systemd, where it is there (sd_notify(3)).
-fn notify(state: &str) {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() else { return };
-    use std::os::linux::net::SocketAddrExt;
-    let name = path.to_string_lossy();
-    let state = match state {
-        "RELOADING=1" => format!("{state}\nMONOTONIC_USEC={}", monotonic()),
-        _ => state.to_owned(),
-    };
-    // Nobody is there to be told that it failed.
-    let _ = match name.strip_prefix('@') {
-        Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
-            .and_then(|to| socket.send_to_addr(state.as_bytes(), &to)),
-        None => socket.send_to(state.as_bytes(), &*name),
-    };
-}
-
-/// Microseconds of the monotonic clock.
-fn monotonic() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the time, which lives through the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
-}
-
-/// How often systemd wants to hear that all is well: half of what it waits.
-struct Watchdog(Option<Duration>);
-
-impl Watchdog {
-    fn from_environment() -> Self {
-        let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-        let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
-        Watchdog(number("WATCHDOG_USEC").filter(|_| ours).map(|us| Duration::from_micros(us / 2)))
-    }
-}
-
-/// The signals that are waited for; blocked, so that all threads leave them to that.
-struct Signals(libc::sigset_t);
-
-impl Signals {
-    fn block() -> Self {
-        // SAFETY: the set lives through the calls, which fill it and then read it.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
-                libc::sigaddset(&raw mut set, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            Signals(set)
-        }
-    }
-
-    /// The next one, if there is one in that time.
-    fn wait(&self, time: Duration) -> Option<i32> {
-        let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        // SAFETY: set and time live through the call; what the signal says besides its number is not asked for.
-        let signal = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
-        (signal > 0).then_some(signal)
-    }
 }
 
 /// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.

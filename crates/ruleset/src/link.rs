@@ -3,6 +3,7 @@
 //! Tables that are dormant are left out, sets that no rule looks up too. What the path cannot run is refused with its
 //! place; [`penstock_program::link::supported`] tells it of one expression before anything is committed.
 
+mod error;
 mod reuse;
 
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use penstock_program::{Data, State};
 use crate::Errno;
 use crate::model::*;
 use crate::needs::Needs;
+pub use error::{LinkError, Place};
 use reuse::LinkedBefore;
 
 /// Milliseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
@@ -132,57 +134,6 @@ impl fmt::Display for CannotOffload {
 }
 
 impl std::error::Error for CannotOffload {}
-
-/// What in a table cannot run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A chain as such.
-    Chain(Arc<str>),
-    /// An expression of a rule.
-    Rule {
-        /// Its chain.
-        chain: Arc<str>,
-        /// Its handle.
-        handle: u64,
-        /// Number of the expression, from 0.
-        expression: usize,
-        /// [`Expr::name`].
-        name: &'static str,
-    },
-}
-
-/// Why a generation cannot run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkError {
-    /// The table's family.
-    pub family: Family,
-    /// The table.
-    pub table: Arc<str>,
-    /// Where in the table.
-    pub place: Place,
-    /// Why.
-    pub reason: LinkReason,
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = self.family.name();
-        write!(f, "table {family} {} ", self.table)?;
-        match &self.place {
-            Place::Chain(chain) => write!(f, "chain {chain}: {}", self.reason),
-            Place::Rule { chain, handle, expression, name } => {
-                write!(f, "chain {chain} rule handle {handle}, expression {expression}")?;
-                match &self.reason {
-                    // Names it itself.
-                    LinkReason::Unsupported(reason) => write!(f, ": {reason}"),
-                    reason => write!(f, " ({name}): {reason}"),
-                }
-            }
-        }
-    }
-}
-
-impl std::error::Error for LinkError {}
 
 impl AsRef<Image> for Linked {
     fn as_ref(&self) -> &Image {

@@ -289,7 +289,8 @@ mod tests {
         assert!(screen.take(b's') && screen.page.column == 1);
         assert!(screen.take(b's') && screen.page.column == 0);
         assert!(screen.take(b'\t') && screen.page.view == View::Flows);
-        assert!(screen.take(b'p') && screen.page.paused && screen.take(b'1') && screen.page.paused);
+        assert!(screen.take(b'p') && screen.page.paused);
+        assert!(screen.take(b'1') && screen.page.paused && screen.page.view == View::Ports);
         assert!(screen.take(b'k') && screen.page.first == 0 && screen.take(b'x'));
         for key in [b'q', 3, 0] {
             assert!(!screen.take(key));

@@ -1,6 +1,6 @@
 //! The terminal: keys as they are typed, and a screen that is written anew.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -71,9 +71,14 @@ impl Terminal {
         if ready <= 0 {
             return Ok(None);
         }
-        let mut key = [0];
-        io::stdin().lock().read(&mut key)?;
-        Ok(Some(key[0]))
+        let mut key = 0u8;
+        // Without the buffer of `Stdin`: what it holds, poll(2) does not see.
+        // SAFETY: room for one byte, which lives through the call.
+        match unsafe { libc::read(poll.fd, (&raw mut key).cast(), 1) } {
+            ..0 => Err(io::Error::last_os_error()),
+            // At the end of the input it stays zero.
+            _ => Ok(Some(key)),
+        }
     }
 }
 

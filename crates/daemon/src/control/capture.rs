@@ -4,8 +4,9 @@ use std::io;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use super::connection::Client;
 use super::protocol::Message;
-use super::server::{Client, Server};
+use super::server::Server;
 use crate::probe::{self, Probe};
 use crate::worker::Request;
 

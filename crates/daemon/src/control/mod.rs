@@ -9,12 +9,14 @@
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `peer` | who is at the other end |
 //! | `capture` | `penstock capture` |
-//! | `server` | connections and who they are |
+//! | `connection` | one of them |
+//! | `server` | who connects, what they may, and what they ask |
 //! | `rules` | the ruleset: sessions on it, generations, roll-back |
 //! | `watchers` | who is told of changes and traces |
 
 mod capture;
 pub mod client;
+mod connection;
 mod peer;
 pub mod protocol;
 mod rules;

@@ -193,6 +193,8 @@ impl Rules {
         session.options.deadline = begun.checked_add(self.batch_time);
         let outcome =
             session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut |generation| {
+                // What is held since an earlier call is not to be waited for.
+                passed = None;
                 let evaluated = Instant::now();
                 let others =
                     (!alone && !check).then(|| self.commits.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,8 +1,6 @@
 //! Connections: who they are, what they may, and what they ask.
 
-use std::cell::RefCell;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
-use penstock_lang::session::{Options, Outcome, Session, events};
+use penstock_lang::session::{Options, Session, events};
 use penstock_lang::source::{Files, Origin};
 use penstock_path::Engine;
 
+use super::connection::{Client, ClientFiles, PATIENCE};
 use super::peer::Peer;
-use super::protocol::{LONGEST, Message, address, read, write};
+use super::protocol::{LONGEST, Message, address};
 use super::rules::Process;
 use super::{CaptureCall, NftCall, Rules, ShowAs, Source};
 use crate::daemon::{Config, View};
@@ -31,8 +30,6 @@ const CLIENTS: usize = 64;
 const LOOKERS: usize = 32;
 /// Longest message of a client that may only look: only what changes a ruleset is long.
 const SHORT: usize = 64 << 10;
-/// How long a client may take to say something that is waited for, and to take what is said.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the worker may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -105,16 +102,11 @@ impl Server {
     }
 
     fn client(&self, stream: UnixStream) -> io::Result<()> {
-        stream.set_write_timeout(Some(PATIENCE))?;
         let peer = Peer::of(&stream)?;
         if peer.is_trusted() {
-            return self.serve_one(
-                peer,
-                Client { stream: RefCell::new(stream), limit: LONGEST },
-                Rights::All,
-            );
+            return self.serve_one(peer, Client::new(stream, LONGEST)?, Rights::All);
         }
-        let client = Client { stream: RefCell::new(stream), limit: SHORT };
+        let client = Client::new(stream, SHORT)?;
         if !self.config.readers {
             return client.refuse("Operation not permitted (you must be root)");
         }
@@ -398,111 +390,4 @@ impl Server {
             }
         }
     }
-}
-
-/// A connection.
-pub(super) struct Client {
-    stream: RefCell<UnixStream>,
-    /// Bytes of a message of it.
-    limit: usize,
-}
-
-/// Reads until a point in time, however little comes at once.
-struct Until<'s>(&'s UnixStream, Instant);
-
-impl io::Read for Until<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = self.1.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.0.set_read_timeout(Some(left))?;
-        self.0.read(to)
-    }
-}
-
-impl Client {
-    /// A message, all of which has to come in that time.
-    fn hear(&self, time: Duration) -> io::Result<Message> {
-        read(&mut Until(&self.stream.borrow(), Instant::now() + time), self.limit)
-    }
-
-    /// Whether a message begins within that time. An error if the client has gone.
-    fn has_said(&self, time: Duration) -> io::Result<bool> {
-        let mut poll =
-            libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one structure, which lives through the call.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as libc::c_int) };
-        if ready > 0 {
-            self.is_there()?;
-        }
-        Ok(ready > 0)
-    }
-
-    /// Says why it is not served, and the end.
-    fn refuse(&self, reason: &str) -> io::Result<()> {
-        self.say(&Message::Err(format!("Error: {reason}\n")))?;
-        self.say(&Message::Exit(1))
-    }
-
-    pub(super) fn say(&self, message: &Message) -> io::Result<()> {
-        write(&mut *self.stream.borrow_mut(), message)
-    }
-
-    /// An error if the client has closed the connection.
-    pub(super) fn is_there(&self) -> io::Result<()> {
-        let (fd, mut byte) = (self.stream.borrow().as_raw_fd(), 0u8);
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        // SAFETY: room for one byte, which lives through the call.
-        let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, flags) };
-        if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-    }
-
-    /// What a run said, in its order.
-    fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
-        for merge in &outcome.merges {
-            self.say(&Message::Err(format!("{}into:\n\t", merge.rules)))?;
-            self.say(&Message::Out(merge.into.clone()))?;
-            self.say(&Message::Err("\n".into()))?;
-        }
-        if !outcome.stdout.is_empty() {
-            self.say(&Message::Out(outcome.stdout.clone()))?;
-        }
-        if !outcome.stderr.is_empty() {
-            self.say(&Message::Err(outcome.stderr.clone()))?;
-        }
-        Ok(())
-    }
-
-    fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
-        let answer = self.say(message).and_then(|()| self.hear(PATIENCE));
-        match answer {
-            Ok(Message::Data(bytes)) => Ok(bytes),
-            Ok(Message::Failed(reason)) => Err(reason),
-            Ok(_) => Err("not an answer".into()),
-            Err(e) => Err(e.to_string()),
-        }
-    }
-}
-
-/// The files of the client, which reads them with its own rights, and its shell.
-struct ClientFiles<'c>(&'c Client);
-
-impl Files for ClientFiles<'_> {
-    fn read(&self, path: &str) -> Result<String, String> {
-        self.0.question(&Message::Read(path.to_owned())).map(text)
-    }
-
-    fn glob(&self, pattern: &str) -> Vec<String> {
-        let names = self.0.question(&Message::Glob(pattern.to_owned())).unwrap_or_default();
-        names.split(|b| *b == 0).filter(|n| !n.is_empty()).map(|n| text(n.to_vec())).collect()
-    }
-
-    fn exec(&self, command: &str) -> Result<String, String> {
-        self.0.question(&Message::Exec(command.to_owned())).map(text)
-    }
-}
-
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }

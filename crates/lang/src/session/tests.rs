@@ -563,7 +563,7 @@ fn elements_carry_what_the_declaration_of_their_set_says() {
 
 #[test]
 fn adjacent_intervals_of_a_map_are_counted_and_sent_as_nft_does() {
-    let options = Options { debug: Debug { netlink: true, ..Debug::default() }, ..Options::default() };
+    let options = Options { debug: Debug { netlink: true }, ..Options::default() };
     let mut ruleset = Ruleset::default();
     good("table ip t { chain c { }; }", &mut ruleset);
     let line = "add rule ip t c ip ttl vmap { 1-5 : accept, 6-9 : drop }";

@@ -1,0 +1,128 @@
+//! A client's connection: what is said and heard over it, in time.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use penstock_lang::session::Outcome;
+use penstock_lang::source::Files;
+
+use super::protocol::{Message, read, write};
+
+/// A connection.
+pub(super) struct Client {
+    stream: RefCell<UnixStream>,
+    /// Bytes of a message of it.
+    limit: usize,
+}
+
+/// How long a client may take to say something that is waited for, and to take what is said.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads until a point in time, however little comes at once.
+struct Until<'s>(&'s UnixStream, Instant);
+
+impl io::Read for Until<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        self.0.read(to)
+    }
+}
+
+impl Client {
+    /// Whose messages have at most so many bytes.
+    pub(super) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { stream: RefCell::new(stream), limit })
+    }
+
+    /// A message, all of which has to come in that time.
+    pub(super) fn hear(&self, time: Duration) -> io::Result<Message> {
+        read(&mut Until(&self.stream.borrow(), Instant::now() + time), self.limit)
+    }
+
+    /// Whether a message begins within that time. An error if the client has gone.
+    pub(super) fn has_said(&self, time: Duration) -> io::Result<bool> {
+        let mut poll =
+            libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, which lives through the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as libc::c_int) };
+        if ready > 0 {
+            self.is_there()?;
+        }
+        Ok(ready > 0)
+    }
+
+    /// Says why it is not served, and the end.
+    pub(super) fn refuse(&self, reason: &str) -> io::Result<()> {
+        self.say(&Message::Err(format!("Error: {reason}\n")))?;
+        self.say(&Message::Exit(1))
+    }
+
+    pub(super) fn say(&self, message: &Message) -> io::Result<()> {
+        write(&mut *self.stream.borrow_mut(), message)
+    }
+
+    /// An error if the client has closed the connection.
+    pub(super) fn is_there(&self) -> io::Result<()> {
+        let (fd, mut byte) = (self.stream.borrow().as_raw_fd(), 0u8);
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: room for one byte, which lives through the call.
+        let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, flags) };
+        if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    /// What a run said, in its order.
+    pub(super) fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
+        for merge in &outcome.merges {
+            self.say(&Message::Err(format!("{}into:\n\t", merge.rules)))?;
+            self.say(&Message::Out(merge.into.clone()))?;
+            self.say(&Message::Err("\n".into()))?;
+        }
+        if !outcome.stdout.is_empty() {
+            self.say(&Message::Out(outcome.stdout.clone()))?;
+        }
+        if !outcome.stderr.is_empty() {
+            self.say(&Message::Err(outcome.stderr.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
+        let answer = self.say(message).and_then(|()| self.hear(PATIENCE));
+        match answer {
+            Ok(Message::Data(bytes)) => Ok(bytes),
+            Ok(Message::Failed(reason)) => Err(reason),
+            Ok(_) => Err("not an answer".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+/// The files of the client, which reads them with its own rights, and its shell.
+pub(super) struct ClientFiles<'c>(pub(super) &'c Client);
+
+impl Files for ClientFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        self.0.question(&Message::Read(path.to_owned())).map(text)
+    }
+
+    fn glob(&self, pattern: &str) -> Vec<String> {
+        let names = self.0.question(&Message::Glob(pattern.to_owned())).unwrap_or_default();
+        names.split(|b| *b == 0).filter(|n| !n.is_empty()).map(|n| text(n.to_vec())).collect()
+    }
+
+    fn exec(&self, command: &str) -> Result<String, String> {
+        self.0.question(&Message::Exec(command.to_owned())).map(text)
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
