@@ -67,7 +67,7 @@ impl Terminal {
     pub fn key(&self, time: Duration) -> io::Result<Option<u8>> {
         let mut poll = libc::pollfd { fd: io::stdin().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
-        let ready = unsafe { libc::poll(&mut poll, 1, time.as_millis() as libc::c_int) };
+        let ready = unsafe { libc::poll(&mut poll, 1, time.as_millis() as libc::c_int + 1) };
         if ready <= 0 {
             return Ok(None);
         }
