@@ -533,7 +533,7 @@ fn conversation(rules: &str, lines: impl Fn(u8) -> String) -> (Vec<Vec<u8>>, [u6
             let sent = burst(near, "lan", &frames, time);
             let outer: Vec<Vec<u8>> = sent.frames.into_iter().map(|(_, frame)| frame).collect();
             assert_eq!(outer.len(), 5, "{:?}", sent.lines);
-            assert!(outer.iter().all(|frame| frame[14 + 9] == 50 || frame[14] >> 4 == 6));
+            assert!(outer.iter().all(|frame| matches!(frame[14 + 9], 17 | 50) || frame[14] >> 4 == 6));
             let came = burst(far, "wan", &outer, time);
             assert_eq!(came.frames.len(), 5, "{:?}", came.lines);
             reached.extend(came.frames.into_iter().map(|(_, frame)| frame));
@@ -581,6 +581,23 @@ fn flows_leave_the_rules_through_ipsec() {
             // Each gateway has both directions: 40 packets each, but for the first ones.
             assert!(one >= 60 && two >= 60, "{hook} {more}: {one} {two}");
         }
+    }
+    // Over IPv6, and within UDP.
+    let over6 = |n: u8| {
+        let [one, two] = ["2001:db8::1", "2001:db8::2"];
+        tunnel(n)
+            .replace("src 198.18.0.1 ", &format!("src {one} "))
+            .replace("src 198.18.0.2 ", &format!("src {two} "))
+            .replace("dst 198.18.0.1 ", &format!("dst {one} "))
+            .replace("dst 198.18.0.2 ", &format!("dst {two} "))
+    };
+    let within_udp =
+        |lines: String| lines.replace("flag af-unspec", "flag af-unspec encap espinudp 4500 4500 0.0.0.0");
+    let ways: [&dyn Fn(u8) -> String; 2] = [&over6, &|n| within_udp(tunnel(n))];
+    for (number, lines) in (0..).zip(ways) {
+        let (got, fast) = conversation(&rules(&table("early_ingress"), ""), lines);
+        assert_eq!(got, want, "{number}");
+        assert!(fast.into_iter().all(|fast| fast >= 60), "{number}: {fast:?}");
     }
     // Through two states at once.
     let nested = |n: u8| {

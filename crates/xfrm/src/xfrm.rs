@@ -124,6 +124,12 @@ impl Xfrm {
         self.states.get(id)
     }
 
+    /// Whether datagrams to any UDP port may hold ESP.
+    #[inline]
+    pub fn takes_any_udp(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
     /// Whether datagrams to this UDP port may hold ESP.
     #[inline]
     pub fn takes_udp(&self, port: u16) -> bool {

@@ -4,14 +4,18 @@
 //! Where no rule can see the encrypted packet it goes to its neighbour at once; otherwise it passes `output` and
 //! `postrouting` as any packet of the host's own.
 
+use std::net::IpAddr;
+
 use penstock_conntrack::{Direction as CtDirection, Tuple};
 use penstock_flowtable::{Arrival, At, Direction, Half, Transmit, Way, rewrite};
 use penstock_net::{Link, LinkKind, Mac};
 use penstock_packet::{Meta, Packet};
 use penstock_program::Hook;
 use penstock_program::image::FlowtableIndex;
-use penstock_wire::{esp, ethernet, ipv4, protocol};
-use penstock_xfrm::{Direction as PolicyDirection, Flow, Outer, SecPath, Stat, StateId};
+use penstock_wire::{esp, ethernet, ipv4, ipv6, protocol, udp};
+use penstock_xfrm::{
+    Direction as PolicyDirection, Encapsulated, Flow, Outer, SecPath, Stat, StateId, classify,
+};
 
 use super::NotOffloaded;
 use super::add::Path;
@@ -353,26 +357,29 @@ impl<S: Sink> Worker<'_, S> {
     /// too.
     pub(crate) fn early_esp(&mut self, frames: &[Frame<'_>], left: Left, packet: &mut Packet) -> Left {
         let mut rest = left;
-        let mut known: Option<(u32, std::net::Ipv4Addr, u32, StateId)> = None;
+        let Some(ipsec) = self.state.ipsec.as_deref() else { return left };
+        let takes_udp = ipsec.xfrm.takes_any_udp();
+        let mut known: Option<((u32, Arriving), StateId)> = None;
         let (mut held_back, mut held) = ([0; HELD], 0);
         for at in left {
             let Some(frame) = frames.get(at) else { continue };
-            let Some((spi, to)) = esp_over4(frame.bytes) else { continue };
+            let Some(arriving) = Arriving::of(frame.bytes, takes_udp) else { continue };
+            let spi = arriving.spi;
             if held_back.get(..held).is_none_or(|held| held.contains(&spi)) {
                 continue;
             }
-            let key = (frame.device, to, spi);
+            let key = (frame.device, arriving);
             let id = match known {
-                Some((device, address, spi, id)) if (device, address, spi) == key => id,
-                _ => match self.state_of_esp(frame, spi, to) {
+                Some((known, id)) if known == key => id,
+                _ => match self.state_of_esp(frame, &arriving) {
                     Some(id) => {
-                        known = Some((frame.device, to, spi, id));
+                        known = Some((key, id));
                         id
                     }
                     None => continue,
                 },
             };
-            if self.forward_esp(frame, id, packet) {
+            if self.forward_esp(frame, &arriving, id, packet) {
                 rest = rest.without(Left::NONE.with(at));
             } else {
                 // With more of them than there is room for, nothing overtakes.
@@ -386,14 +393,19 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// The state of an ESP packet to this host, where flows may take what it holds.
-    fn state_of_esp(&mut self, frame: &Frame<'_>, spi: u32, to: std::net::Ipv4Addr) -> Option<StateId> {
+    fn state_of_esp(&mut self, frame: &Frame<'_>, arriving: &Arriving) -> Option<StateId> {
+        let &Arriving { spi, to, udp, .. } = arriving;
         let arrival = Arrival::out_of_ipsec(frame.device);
         let hooks = self.hooks;
         let tables = hooks.early(frame.device);
         let any = |index: &FlowtableIndex| {
             self.state.flows.table(*index).is_some_and(|t| t.flows.arrival(&arrival).is_some())
         };
-        if !tables.iter().any(any) || !self.net.own4(to.into()) {
+        let own = match to {
+            IpAddr::V4(to) => self.net.own4(to.into()),
+            IpAddr::V6(to) => self.net.own6(to.into(), None),
+        };
+        if !own || !tables.iter().any(any) {
             return None;
         }
         let link = self.net.link(frame.device).filter(|l| l.up)?;
@@ -401,24 +413,38 @@ impl<S: Sink> Worker<'_, S> {
             return None;
         }
         let ipsec = self.state.ipsec.as_deref_mut()?;
+        if udp.is_some_and(|port| !ipsec.xfrm.takes_udp(port)) {
+            return None;
+        }
         ipsec.xfrm.start(frame.time);
-        let id = ipsec.xfrm.find(to.into(), spi, 0, false, frame.time).ok()?;
+        let id = ipsec.xfrm.find(to, spi, 0, udp.is_some(), frame.time).ok()?;
         let config = &ipsec.xfrm.state(id).config;
         (config.mode == penstock_xfrm::Mode::Tunnel && config.output_mark == Default::default()).then_some(id)
     }
 
     /// Decrypts a packet and sends on what it holds, if that belongs to a flow; `false` if nothing came of it.
-    fn forward_esp(&mut self, frame: &Frame<'_>, id: StateId, packet: &mut Packet) -> bool {
+    fn forward_esp(
+        &mut self,
+        frame: &Frame<'_>,
+        arriving: &Arriving,
+        id: StateId,
+        packet: &mut Packet,
+    ) -> bool {
         let Some(link) = self.net.link(frame.device) else { return false };
         if !packet.receive_ethernet(frame.bytes, link.mac) {
             return false;
         }
-        let Ok(total) = ipv4::check_input(packet.network()) else { return false };
+        let network = packet.network();
+        let checked = match arriving.to {
+            IpAddr::V4(_) => ipv4::check_input(network).ok(),
+            IpAddr::V6(_) => ipv6::check_input(network, false).ok(),
+        };
+        let Some(total) = checked else { return false };
         packet.trim_network(total);
         (packet.meta.time, packet.meta.iif) = (frame.time, frame.device);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
-        let kept = (ipv4::LEN, 9);
-        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), ipv4::LEN, kept, frame.time) else {
+        let Arriving { at, kept, .. } = *arriving;
+        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), at, kept, frame.time) else {
             return false;
         };
         packet.pull_network(opened.skip);
@@ -464,20 +490,55 @@ fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
     buffer.get_mut(skip..)
 }
 
-/// SPI and destination of a frame with a whole ESP packet over IPv4 without options.
-#[inline(always)]
-fn esp_over4(frame: &[u8]) -> Option<(u32, std::net::Ipv4Addr)> {
-    /// More fragments, and their offset.
-    const FRAGMENT: u16 = 0x3fff;
-    let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
-    if link[12..] != ethernet::IPV4.to_be_bytes() {
-        return None;
+/// An ESP packet as it arrives: whole, right behind an IP header without options or extension headers, or within UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arriving {
+    spi: u32,
+    to: IpAddr,
+    /// Destination port, within UDP.
+    udp: Option<u16>,
+    /// Where ESP begins behind the link header.
+    at: usize,
+    /// Bytes of the IP header, and where in it the type is of what follows.
+    kept: (usize, usize),
+}
+
+impl Arriving {
+    /// From a frame. With `takes_udp` datagrams may be ESP, too.
+    #[inline(always)]
+    fn of(frame: &[u8], takes_udp: bool) -> Option<Arriving> {
+        /// More fragments, and their offset.
+        const FRAGMENT: u16 = 0x3fff;
+        let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
+        let (to, kept, protocol, rest) = match u16::from_be_bytes([link[12], link[13]]) {
+            ethernet::IPV4 => {
+                let (h, rest) = network.split_first_chunk::<{ ipv4::LEN }>()?;
+                if h[0] != 0x45 || u16::from_be_bytes([h[6], h[7]]) & FRAGMENT != 0 {
+                    return None;
+                }
+                (IpAddr::from([h[16], h[17], h[18], h[19]]), (ipv4::LEN, 9), h[9], rest)
+            }
+            ethernet::IPV6 => {
+                let (h, rest) = network.split_first_chunk::<{ ipv6::LEN }>()?;
+                let to: [u8; 16] = *h.last_chunk()?;
+                (IpAddr::from(to), (ipv6::LEN, 6), h[6], rest)
+            }
+            _ => return None,
+        };
+        match protocol {
+            protocol::ESP => {
+                Some(Arriving { spi: esp::Header::new(rest)?.spi(), to, udp: None, at: kept.0, kept })
+            }
+            protocol::UDP if takes_udp => {
+                let datagram = udp::Header::new(rest)?;
+                let payload = datagram.payload();
+                if classify(payload) != Encapsulated::Esp {
+                    return None;
+                }
+                let (spi, at) = (esp::Header::new(payload)?.spi(), kept.0 + udp::LEN);
+                Some(Arriving { spi, to, udp: Some(datagram.dport()), at, kept })
+            }
+            _ => None,
+        }
     }
-    let (h, rest) = network.split_first_chunk::<{ ipv4::LEN }>()?;
-    let whole = h[0] == 0x45 && u16::from_be_bytes([h[6], h[7]]) & FRAGMENT == 0;
-    if h[9] != protocol::ESP || !whole {
-        return None;
-    }
-    let spi = esp::Header::new(rest)?.spi();
-    Some((spi, [h[16], h[17], h[18], h[19]].into()))
 }
