@@ -193,6 +193,9 @@ fn set_rules(path: &mut Dataplane, text: &str) {
     path.set_rules(Arc::new(Linked::new(&ruleset.generation()).unwrap_or_else(|e| panic!("{e}"))));
 }
 
+/// Fragments of a packet by their places: whether more follow, and their bytes.
+type Pieces = BTreeMap<usize, (bool, Vec<u8>)>;
+
 /// One end of the connection.
 struct Host {
     mac: [&'static str; 2],
@@ -208,7 +211,7 @@ struct Host {
     early: BTreeMap<usize, Vec<u8>>,
     /// How far the other end has it.
     acked: usize,
-    fragments: BTreeMap<Vec<u8>, BTreeMap<usize, (bool, Vec<u8>)>>,
+    fragments: BTreeMap<Vec<u8>, Pieces>,
     classes: Vec<u8>,
     id: u16,
 }
@@ -458,7 +461,7 @@ fn rules_at_devices_see_flows_and_those_of_forward_only_what_comes_before() {
             let seen = |rules: &str| {
                 let all = format!("{NAT}\n{rules}").leak();
                 let (_, classes) = transfer(&Case { rules: all, pmtu, ..PLAIN }, hook);
-                [0, CS3].map(|class| classes.iter().any(|c| *c == class))
+                [0, CS3].map(|class| classes.contains(&class))
             };
             assert_eq!(seen(""), [true, false], "{hook}");
             if hook == "ingress" {
