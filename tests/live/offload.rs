@@ -167,6 +167,51 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
     }
 }
 
+/// With their translation, which the kernel knows nothing of.
+#[test]
+fn flows_live_on_without_the_process_where_that_is_wanted() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("ethtool") || !net.has("iperf3") {
+        return;
+    }
+    let pins = net.directory.join("bpf");
+    sh(&format!("mkdir {0}; mount -t bpf bpf {0}", pins.display()));
+    let ours = |name: std::ffi::OsString| name.to_string_lossy().starts_with("penstock-");
+    let left = || std::fs::read_dir(&pins).unwrap().filter(|e| ours(e.as_ref().unwrap().file_name())).count();
+    net.spawn_in('b', "iperf3 -s");
+    let b = net.b.clone();
+    net.until("the server is there", |net| net.run(&b, "ss -ltn | grep -q :5201").0);
+    let (ok, said) = net.run(&net.r, "$PENSTOCK up r0 r1 --persist /tmp");
+    assert!(!ok && said.contains("/tmp: not in a file system of type bpf"), "{said}");
+    for driver in ["packet", "xdp"] {
+        if driver == "xdp" {
+            ends_for_xdp(&net);
+        }
+        net.up(&format!("r0 r1 --driver {driver} --persist {}", pins.display()));
+        net.nft(RULES);
+        assert_eq!(left(), 2, "{driver}");
+        let run = net.spawn_reading(&net.a, "iperf3 -c 198.18.1.2 -t 6 -J");
+        // Both of its connections.
+        net.until("it is forwarded by the device", |net| {
+            connections(net, 5201).matches("[HW_OFFLOAD]").count() == 2
+        });
+        net.kill();
+        let said: serde_json::Value = serde_json::from_str(&run.wait()).unwrap();
+        let last = said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
+        assert!(last > 1_000_000, "{driver}: {last}");
+        // The next one begins anew.
+        assert_eq!(left(), 2, "{driver}");
+        net.up(&format!("r0 r1 --driver {driver} --persist {}", pins.display()));
+        assert_eq!(left(), 0, "{driver}");
+        net.nft(RULES);
+        assert_eq!(left(), 2, "{driver}");
+        net.ok(&net.a, "iperf3 -c 198.18.1.2 -t 1");
+        net.down();
+        assert_eq!(left(), 0, "{driver}");
+    }
+    sh(&format!("umount {}", pins.display()));
+}
+
 /// The number behind a word in a line of the ruleset that has some text.
 fn counted(net: &Net, text: &str) -> u64 {
     let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");

@@ -81,7 +81,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
         Ok(lab)
     };
     let mut variant = |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
-        let frames = if end == "r0" { Frames::Stay } else { Frames::Change };
+        let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
         let generator = Generator::new(&lab, "a0", flows, frames, false)?;
         let mut sender = Sender { generator, lab, end };
         sender.check().map_err(|what| format!("{name}: {what}"))?;
@@ -109,6 +109,11 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
         variant(name, DROP, offloaded(dropping(None)?, &ingress(rules))?, 1, "r0")?;
     }
 
+    let chain = ingress(one).replace("priority 0;", "priority 0; flags offload;");
+    let mut lab = dropping(None)?;
+    lab.up("xdp", &chain)?;
+    variant("up-xdp-rule", DROP, lab, 1, "r0.port")?;
+
     const FORWARD: Option<&str> = Some("forward-ct-10k");
     let stateful = answered(dropping(Some(STATEFUL.into()))?)?;
     variant("forward-ct-10k", None, stateful, FLOWS, "b0")?;
@@ -122,6 +127,9 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     variant("xdp-flow-nat-10k", FORWARD, end(through(Place::Xdp, FLOWS, true)?)?, FLOWS, "b0")?;
     variant("tcx-flow-10k", FORWARD, through(Place::Tcx, FLOWS, false)?, FLOWS, "b0")?;
     variant("tcx-flow-nat-10k", FORWARD, through(Place::Tcx, FLOWS, true)?, FLOWS, "b0")?;
+    variant("up-xdp-flow-10k", FORWARD, live(dropping(None)?, "xdp", false)?, FLOWS, "b0")?;
+    variant("up-xdp-flow-nat-10k", FORWARD, live(dropping(None)?, "xdp", true)?, FLOWS, "b0")?;
+    variant("up-tcx-flow-10k", FORWARD, live(dropping(None)?, "packet", false)?, FLOWS, "b0")?;
     Ok(all)
 }
 
@@ -162,7 +170,7 @@ impl Sender {
     fn check(&mut self) -> Result<()> {
         let behind = self.lab.arrived("b0")?;
         self.try_send(PACKETS)?;
-        match self.end == "r0" && self.lab.arrived("b0")? != behind {
+        match self.end != "b0" && self.lab.arrived("b0")? != behind {
             true => Err("frames are not dropped".into()),
             false => Ok(()),
         }
@@ -177,6 +185,42 @@ fn answered(lab: Lab) -> Result<Lab> {
     back.send(u32::from(FLOWS))?;
     Ok(lab)
 }
+
+/// A flowtable for devices in `penstock up`, with all its flows.
+fn live(lab: Lab, driver: &str, translate: bool) -> Result<Lab> {
+    let ends = bare_drop()?;
+    let mut lab = with_program(with_program(lab, "a0", &ends)?, "b0", &ends)?;
+    let masquerade = if translate { MASQUERADE } else { "" };
+    lab.up(
+        driver,
+        &format!(
+            "table ip f {{ flowtable f {{ hook ingress priority 0; devices = {{ r0, r1 }}; flags offload; }}
+             chain c {{ type filter hook forward priority 0; flow add @f; }}; }}
+             {masquerade}"
+        ),
+    )?;
+    let mut there = Generator::new(&lab, "a0", FLOWS, Frames::Change, false)?;
+    let mut back = Generator::new(&lab, "b0", FLOWS, Frames::Change, true)?;
+    let mut flows = 0;
+    for _ in 0..TRIES {
+        // Not more at once than wait for user space.
+        for _ in 0..u32::from(FLOWS).div_ceil(AT_ONCE) {
+            there.send(AT_ONCE)?;
+            if !translate {
+                back.send(AT_ONCE)?;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        flows = lab.offloaded_flows()?;
+        if flows == usize::from(FLOWS) {
+            return Ok(lab);
+        }
+    }
+    Err(format!("only {flows} of {FLOWS} flows are forwarded by devices"))
+}
+
+/// Frames that fit into what user space receives to.
+const AT_ONCE: u32 = 1000;
 
 fn bare_drop() -> Result<Program> {
     let mut asm = penstock_bpf::asm::Asm::new();

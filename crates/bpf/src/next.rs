@@ -28,20 +28,31 @@ pub enum Next {
 /// `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
+/// The verdict is for queues without socket.
+fn to_socket(asm: &mut Asm, sockets: &Arc<Map>, otherwise: i32) {
+    asm.load(Width::W, Reg::R2, Reg::R6, RX_QUEUE_INDEX);
+    asm.map(Reg::R1, sockets);
+    asm.mov(Reg::R3, otherwise);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+}
+
 impl Next {
+    /// Ends an XDP program with the sockets that come in the end, as [`Next::emit`]; where there is none, the packet is dropped.
+    pub fn emit_sockets_or_drop(&self, asm: &mut Asm) {
+        match self {
+            Next::Pass => asm.exit_with(xdp::PASS),
+            Next::Sockets(sockets) => to_socket(asm, sockets, xdp::DROP),
+            Next::Program { otherwise, .. } => otherwise.emit_sockets_or_drop(asm),
+        }
+    }
+
     /// Ends a program with it. R6 is its context.
     pub fn emit(&self, asm: &mut Asm, place: Place) {
         match (self, place) {
             (Next::Pass, Place::Xdp) => asm.exit_with(xdp::PASS),
             (Next::Pass | Next::Sockets(_), Place::Tcx) => asm.exit_with(tcx::NEXT),
-            (Next::Sockets(sockets), Place::Xdp) => {
-                asm.load(Width::W, Reg::R2, Reg::R6, RX_QUEUE_INDEX);
-                asm.map(Reg::R1, sockets);
-                // The verdict where the queue has no socket.
-                asm.mov(Reg::R3, xdp::PASS);
-                asm.call(Helper::RedirectMap);
-                asm.exit();
-            }
+            (Next::Sockets(sockets), Place::Xdp) => to_socket(asm, sockets, xdp::PASS),
             (Next::Program { programs, index, otherwise }, _) => {
                 asm.mov(Reg::R1, Reg::R6);
                 asm.map(Reg::R2, programs);

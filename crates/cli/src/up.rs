@@ -60,6 +60,8 @@ const OPTIONS: &[Opt] = &[
     long("batch-time", "seconds that the evaluation of a ruleset may take; 60 by default")
         .takes("SECONDS", Values::Any),
     long("no-seccomp", "do not refuse system calls that are not needed"),
+    long("persist", "flows that devices forward live on in XDP if the process dies; DIR is in a file system of type bpf")
+        .takes("DIR", Values::Files),
     long("allow-read", "let other users than root list the ruleset, monitor, and show"),
     flag('h', "help", "this text"),
 ];
@@ -82,6 +84,7 @@ struct Options {
     settings: Settings,
     readers: bool,
     offload: bool,
+    persist: Option<PathBuf>,
     state: Option<PathBuf>,
     go_on_without: bool,
     seccomp: bool,
@@ -99,6 +102,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         settings: Settings::default(),
         readers: false,
         offload: false,
+        persist: None,
         state: None,
         go_on_without: false,
         seccomp: true,
@@ -136,6 +140,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                     set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))?;
                 }
             }
+            Long("persist") => options.persist = Some(parser.value().map_err(sentence)?.into()),
             Long("offload") => options.offload = true,
             Long("state") => options.state = Some(parser.value().map_err(sentence)?.into()),
             Long("state-broken") => match parser.value().map_err(sentence)?.to_str() {
@@ -220,6 +225,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         batch_time: options.batch_time,
         engine: options.engine,
         offload: options.offload,
+        persist: options.persist,
         settings: options.settings,
         nft: nft::call_of,
         names: || Box::new(SystemNames::default()),

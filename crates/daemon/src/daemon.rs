@@ -23,7 +23,7 @@ use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::lines::Lines;
-use crate::offload::{Offload, OffloadPort};
+use crate::offload::{Offload, OffloadPort, Pins, remove_left};
 use crate::ports::{Driver, Port, WireConfig};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
@@ -98,6 +98,8 @@ pub struct Config {
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
     pub offload: bool,
+    /// A directory of a file system of type bpf: programs that forward flows stay on devices when the process dies.
+    pub persist: Option<PathBuf>,
     /// Settings of the path.
     pub settings: Settings,
     /// Reads the arguments of `penstock nft`. The error is the message.
@@ -164,6 +166,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
     // What the guardian does not hold may be opened from here on, and threads be started.
     let started = listen().and_then(|listener| {
+        if remove_left() {
+            log("flows that an earlier dataplane has left in XDP are removed");
+        }
         if let Err(e) = record::write(&taken) {
             log(format_args!("what is taken cannot be written down: {e}"));
         }
@@ -256,11 +261,15 @@ impl Daemon {
             swap(socket, taken)?;
         }
         let state = State::read(socket).map_err(failed("the kernel's network"))?;
+        let pins = config.persist.as_deref().map(Pins::new).transpose()?;
         let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
-        let offload =
-            Offload::new(ports.iter().map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(), config.offload);
+        let offload = Offload::new(
+            ports.iter().map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(),
+            config.offload,
+            pins,
+        );
         let follow = Follow {
             socket: own,
             monitor,
@@ -452,6 +461,7 @@ impl Daemon {
         self.worker.0.send(Request::Stop);
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
         let taken = self.follow.1.join().unwrap_or(self.taken);
+        self.offload.end();
         give_all_back(socket, &taken);
         let _ = self.worker.1.join();
         self.guardian.dismiss();
@@ -469,9 +479,10 @@ fn spawn<E: Send + 'static>(
 
 /// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.
 pub fn recover() -> Result<bool, String> {
+    let flows = remove_left();
     let left = record::read();
     if left.is_empty() {
-        return Ok(false);
+        return Ok(flows);
     }
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     give_all_back(&mut socket, &left);

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -144,6 +144,8 @@ pub(super) struct Lab {
     devices: File,
     text: RefCell<Vec<u8>>,
     indexes: HashMap<String, u32>,
+    /// `penstock up`.
+    dataplane: Option<Child>,
     // What the namespace is on must go after it.
     _bounds: Rc<Bounds>,
 }
@@ -171,7 +173,8 @@ impl Lab {
         })?;
         let name = made.keep();
         let text = RefCell::new(vec![0; 4096]);
-        Ok(Lab { name, links: Vec::new(), devices, text, indexes, _bounds: bounds.clone() })
+        let (links, dataplane) = (Vec::new(), None);
+        Ok(Lab { name, links, devices, text, indexes, dataplane, _bounds: bounds.clone() })
     }
 
     /// What the namespace is called.
@@ -189,6 +192,40 @@ impl Lab {
         let mut args = vec!["netns", "exec", &self.name, "iptables"];
         args.extend(rule.split(' '));
         run("ip", &args, "")
+    }
+
+    fn penstock(&self, args: &[&str]) -> Result<Command> {
+        let own = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(own).args(args);
+        Ok(command)
+    }
+
+    /// Has `penstock up` take the router's devices, and gives it rules.
+    pub(super) fn up(&mut self, driver: &str, rules: &str) -> Result<()> {
+        let lasting =
+            ["net.netfilter.nf_flowtable_udp_timeout=36000", "net.netfilter.nf_conntrack_udp_timeout=36000"];
+        let args = [&["up", "r0", "r1", "--driver", driver, "--sysctl"], &lasting[..]].concat();
+        let mut command = self.penstock(&args)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.dataplane = Some(command.spawn().map_err(|e| format!("penstock up: {e}"))?);
+        let mut said = String::new();
+        for _ in 0..100 {
+            thread::sleep(Duration::from_millis(100));
+            let mut nft = self.penstock(&["nft", rules])?;
+            let output = nft.output().map_err(|e| format!("penstock nft: {e}"))?;
+            if output.status.success() {
+                return Ok(());
+            }
+            said = String::from_utf8_lossy(&output.stderr).into_owned();
+        }
+        Err(format!("penstock up: {said}"))
+    }
+
+    /// Flows that devices forward for it.
+    pub(super) fn offloaded_flows(&self) -> Result<usize> {
+        let output = self.penstock(&["show", "conntrack"])?.output().map_err(|e| e.to_string())?;
+        Ok(String::from_utf8_lossy(&output.stdout).matches("[HW_OFFLOAD]").count())
     }
 
     /// Index of a device.
@@ -222,6 +259,14 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        if let Some(mut dataplane) = self.dataplane.take() {
+            let down = self.penstock(&["down"]).and_then(|mut c| c.output().map_err(|e| e.to_string()));
+            if !down.is_ok_and(|output| output.status.success()) {
+                // It is a child of ours.
+                let _ = dataplane.kill();
+            }
+            let _ = dataplane.wait();
+        }
         self.links.clear();
         drop(Namespace(std::mem::take(&mut self.name)));
     }

@@ -11,6 +11,7 @@
 
 mod chains;
 mod flows;
+mod pins;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,7 @@ use crate::takeover::Taken;
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
+pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.
 const FLOWS: u32 = 1 << 17;
@@ -176,17 +178,19 @@ pub(crate) struct Offload {
     ports: Ports,
     /// All flowtables are for devices that can.
     all: bool,
+    /// Programs of flows stay when the process dies.
+    pins: Option<Pins>,
     state: Mutex<State>,
 }
 
 impl Offload {
     /// For these ports. Nothing is on their devices yet.
-    pub(crate) fn new(ports: Vec<OffloadPort>, all: bool) -> Arc<Self> {
+    pub(crate) fn new(ports: Vec<OffloadPort>, all: bool, pins: Option<Pins>) -> Arc<Self> {
         let xdp =
             XdpSocket::new().inspect_err(|e| log(format_args!("what devices can do with XDP: {e}"))).ok();
         let state = State { ports, xdp, ..State::default() };
         let flows = Arc::new(Flows::new(FLOWS));
-        Arc::new(Offload { flows, ports: Ports::new(), all, state: Mutex::new(state) })
+        Arc::new(Offload { flows, ports: Ports::new(), all, pins, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -233,12 +237,13 @@ impl Offload {
         let State { ports, flows, .. } = &mut *state;
         if wanted && !*flows {
             for port in ports.iter_mut() {
-                match port.attach_flows(&self.flows) {
+                match port.attach_flows(&self.flows).and_then(|()| Ok(self.pin(port)?)) {
                     Ok(()) => log(format_args!("{}: flows are forwarded {}", port.name, port.words())),
                     Err(e) if self.all => log(format_args!("{}: flows stay in software: {e}", port.name)),
                     Err(e) => {
                         let message = format!("{}: flows cannot be forwarded: {e}", port.name);
                         ports.iter_mut().for_each(OffloadPort::detach_flows);
+                        self.unpin(ports);
                         return Err(message);
                     }
                 }
@@ -260,6 +265,31 @@ impl Offload {
         state.run_chains(wanted)
     }
 
+    fn pin(&self, port: &OffloadPort) -> std::io::Result<()> {
+        let link = match &port.receives {
+            Receives::Xdp(redirect) => Some(redirect.link()),
+            Receives::Packet(_) => port.flows.as_ref().and_then(|f| f.link.as_ref()),
+        };
+        match self.pins.as_ref().zip(link) {
+            Some((pins, link)) => pins.pin(port.device, link),
+            None => Ok(()),
+        }
+    }
+
+    fn unpin(&self, ports: &[OffloadPort]) {
+        if let Some(pins) = &self.pins {
+            ports.iter().for_each(|port| pins.unpin(port.device));
+        }
+    }
+
+    /// All programs go with the process.
+    pub(crate) fn end(&self) {
+        self.unpin(&self.lock().ports);
+        if self.pins.is_some() {
+            remove_left();
+        }
+    }
+
     fn settle_flows(&self, state: &mut State, linked: &Linked) {
         if state.flows && !self.wants_flows(linked) {
             state.flows = false;
@@ -279,6 +309,7 @@ impl Offload {
             // Flows that are still there are forwarded until software has them.
             if ports.iter().any(|p| p.flows.is_some()) && self.flows.is_empty().unwrap_or(true) {
                 ports.iter_mut().for_each(OffloadPort::detach_flows);
+                self.unpin(ports);
             }
             return;
         }
@@ -336,7 +367,7 @@ impl Offload {
         let State { ports, flows, .. } = &mut *state;
         let place = ports.iter_mut().find(|p| p.tap == port.tap)?;
         *place = port;
-        if *flows && let Err(e) = place.attach_flows(&self.flows) {
+        if *flows && let Err(e) = place.attach_flows(&self.flows).and_then(|()| Ok(self.pin(place)?)) {
             log(format_args!("{}: flows stay in software: {e}", place.name));
         }
         let running = state.run_chains_anew();

@@ -91,9 +91,9 @@ impl Family {
 /// The program for a place.
 pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let mut asm = Asm::new();
-    let (next_label, drop) = (asm.label(), asm.label());
+    let (next_label, drop, unfinished) = (asm.label(), asm.label(), asm.label());
     let place = site.place;
-    let mut writer = Writer { asm, place, site, flows, next: next_label, drop };
+    let mut writer = Writer { asm, place, site, flows, next: next_label, drop, unfinished };
     let v6 = match place {
         Place::Xdp => writer.link(),
         Place::Tcx => writer.buffer(),
@@ -106,6 +106,11 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     let Writer { mut asm, .. } = writer;
     asm.bind(next_label);
     site.next.emit(&mut asm, place);
+    if site.unfinished && place == Place::Xdp {
+        // Or it only looks so: without whoever knows its translation it must not go on as it is.
+        asm.bind(unfinished);
+        site.next.emit_sockets_or_drop(&mut asm);
+    }
     asm.bind(drop);
     asm.exit_with(match place {
         Place::Xdp => xdp::DROP,
@@ -123,6 +128,8 @@ struct Writer<'a> {
     next: Label,
     /// For what cannot happen.
     drop: Label,
+    /// For packets of flows whose checksum may be unfinished.
+    unfinished: Label,
 }
 
 impl Writer<'_> {
@@ -432,7 +439,7 @@ impl Writer<'_> {
         self.asm.alu(Alu::Add, R4, R5);
         self.fold();
         self.fold();
-        self.asm.jump_if(Cond::Eq, R4, R2, self.next);
+        self.asm.jump_if(Cond::Eq, R4, R2, self.unfinished);
     }
 
     /// At tcx: the tag that it came with off, the one that it leaves with on. What has more in front goes up.

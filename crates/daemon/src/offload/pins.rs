@@ -1,0 +1,97 @@
+//! `--persist`: programs of flows that stay on their devices when this process dies.
+//!
+//! Only links get a name in a file system of type bpf: they hold programs, and these their maps. What is left behind is removed
+//! by the next dataplane before it takes the devices, or by `penstock down`; a note in `/run/penstock` says where it is.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use penstock_bpf::Link;
+
+use crate::takeover::record;
+
+/// `BPF_FS_MAGIC`
+const BPF_FS: libc::__fsword_t = 0xcafe_4a11;
+
+/// Names of links.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    directory: PathBuf,
+    prefix: String,
+}
+
+/// Names of this network namespace begin so.
+fn prefix(note: &Path) -> String {
+    format!("penstock-{}-", note.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+fn note() -> io::Result<PathBuf> {
+    record::path().map(|path| path.with_extension("pins"))
+}
+
+fn is_bpf(directory: &Path) -> io::Result<bool> {
+    let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
+    // SAFETY: all zeroes are a valid value.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a string with its end, and room for the answer, which both live through the call.
+    match unsafe { libc::statfs(path.as_ptr(), &raw mut found) } {
+        0 => Ok(found.f_type == BPF_FS),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Pins {
+    /// In a directory of a file system of type bpf. The error is a sentence.
+    pub(crate) fn new(directory: &Path) -> Result<Self, String> {
+        let wrong = |e: io::Error| format!("{}: {e}", directory.display());
+        if !is_bpf(directory).map_err(wrong)? {
+            return Err(format!("{}: not in a file system of type bpf", directory.display()));
+        }
+        let note = note().map_err(wrong)?;
+        if let Some(parent) = note.parent() {
+            fs::create_dir_all(parent).map_err(wrong)?;
+        }
+        fs::write(&note, directory.as_os_str().as_bytes()).map_err(wrong)?;
+        Ok(Pins { directory: directory.to_owned(), prefix: prefix(&note) })
+    }
+
+    fn path(&self, device: u32) -> PathBuf {
+        self.directory.join(format!("{}{device}", self.prefix))
+    }
+
+    /// The program stays on the device from now on.
+    pub(super) fn pin(&self, device: u32, link: &Link) -> io::Result<()> {
+        match link.pin(&self.path(device)) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                // Of a device that is gone.
+                self.unpin(device);
+                link.pin(&self.path(device))
+            }
+            result => result,
+        }
+    }
+
+    /// The program goes with the process.
+    pub(super) fn unpin(&self, device: u32) {
+        // It may never have been pinned.
+        let _ = fs::remove_file(self.path(device));
+    }
+}
+
+/// Removes what an earlier dataplane of this network namespace has left; whether there was something.
+pub(crate) fn remove_left() -> bool {
+    let Ok(note) = note() else { return false };
+    let Ok(directory) = fs::read(&note) else { return false };
+    let directory = Path::new(std::ffi::OsStr::from_bytes(&directory));
+    let prefix = prefix(&note);
+    let mut found = false;
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
+            found |= fs::remove_file(entry.path()).is_ok();
+        }
+    }
+    let _ = fs::remove_file(note);
+    found
+}
