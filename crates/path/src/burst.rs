@@ -190,8 +190,11 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     fn together(&self, frame: &Frame<'_>) -> Option<Together<'a>> {
         let list = self.hooks.ingress(frame.device);
-        let watched = self.filtered(frame.device) || self.state.taps.has(frame.device);
-        if list.is_empty() || self.state.trace_all || watched {
+        if list.is_empty()
+            || self.state.trace_all
+            || self.filtered(frame.device)
+            || self.state.taps.has(frame.device)
+        {
             return None;
         }
         let code = self.burst_code(list)?;

@@ -292,12 +292,20 @@ impl Crossed {
                     return None;
                 }
                 let mut both = Pool::new(words);
-                let mut common = vec![0; words];
+                // Neighbours mostly have the same entries in common, or none.
+                let (mut common, mut last, mut class) = (vec![0; words], vec![0; words], 0);
                 table.reserve_exact(all.len() * width);
                 for before in &all {
                     for here in &pool.members {
                         common.iter_mut().zip(before.iter().zip(here)).for_each(|(c, (a, b))| *c = a & b);
-                        table.push(both.number(&common)?);
+                        if common != last {
+                            class = match common.iter().all(|word| *word == 0) {
+                                true => 0,
+                                false => both.number(&common)?,
+                            };
+                            last.clone_from(&common);
+                        }
+                        table.push(class);
                     }
                 }
                 all = both.members;
