@@ -7,6 +7,7 @@
 mod capture;
 mod faults;
 mod flows;
+mod flowtable;
 mod hostile;
 mod keep;
 mod nat;

@@ -42,6 +42,8 @@ pub struct Net {
     pub directory: PathBuf,
     dataplane: Option<Child>,
     children: Vec<Child>,
+    /// Namespaces besides the three.
+    others: Vec<String>,
     _turn: Turn,
 }
 
@@ -105,6 +107,7 @@ impl Net {
             directory,
             dataplane: None,
             children: Vec::new(),
+            others: Vec::new(),
             _turn: turn,
         };
         let (a, r, b) = (&net.a, &net.r, &net.b);
@@ -169,6 +172,14 @@ impl Net {
             eprintln!("skipped: {program} is not installed");
         }
         there
+    }
+
+    /// Makes another namespace, which goes with the others.
+    pub fn another(&mut self) -> String {
+        let name = format!("{}{}", self.r, self.others.len());
+        sh(&format!("ip netns add {name}; ip -n {name} link set lo up"));
+        self.others.push(name.clone());
+        name
     }
 
     /// The namespace `a`, `r` or `b`.
@@ -262,7 +273,7 @@ impl Drop for Net {
             let _ = child.kill();
             let _ = child.wait();
         }
-        for namespace in [&self.a, &self.r, &self.b] {
+        for namespace in [&self.a, &self.r, &self.b].into_iter().chain(&self.others) {
             let _ = Command::new("ip").args(["netns", "del", namespace]).output();
         }
         let _ = std::fs::remove_dir_all(&self.directory);

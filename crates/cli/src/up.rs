@@ -37,6 +37,7 @@ const OPTIONS: &[Opt] = &[
          works), xdp-generic; by default AF_XDP where it needs no copies, else packet sockets",
     )
     .takes("DRIVER", Values::OneOf(&DRIVERS)),
+    long("workers", "threads that do packets: 1; more are not there yet").takes("N", Values::Any),
     long("engine", "jit (machine code, made in the background) or interpreter; jit by default")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("sysctl", "settings of the path: timeouts and limits as sysctl(8) names them")
@@ -121,6 +122,16 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 options.driver =
                     found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
             }
+            Long("workers") => match parser.value().map_err(sentence)?.to_string_lossy().parse::<u32>() {
+                Ok(1) => {}
+                Ok(2..) => {
+                    return Err(
+                        "--workers: one worker serves all queues of all devices; more are not there yet"
+                            .into(),
+                    );
+                }
+                _ => return Err("--workers takes a number from 1 on".into()),
+            },
             Long("engine") => match parser.value().map_err(sentence)?.to_str() {
                 Some("jit") => {
                     penstock_jit::supported().map_err(|e| format!("--engine jit: {e}"))?;
@@ -304,6 +315,11 @@ mod tests {
             ("eth0 eth1=eth0", "`eth1=eth0` is given twice"),
             ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
             ("eth0 --driver dpdk", "there is no driver `dpdk`"),
+            ("eth0 --workers 0", "--workers takes a number from 1 on"),
+            (
+                "eth0 --workers 2",
+                "--workers: one worker serves all queues of all devices; more are not there yet",
+            ),
             ("eth0 --sysctl a", "--sysctl takes NAME=VALUE, a number, not `a`"),
         ] {
             assert_eq!(ports(line), Err(message.to_owned()), "{line}");
