@@ -599,6 +599,117 @@ mod random {
             "{fast} {chained} {fell_back}"
         );
     }
+
+    /// A state of the network that may follow any other.
+    fn network(rng: &mut fastrand::Rng) -> Arc<penstock_net::Network> {
+        let mut net = NET.to_owned();
+        for (one_in, from, to) in [
+            (3, "mtu 1400", "mtu 1300"),
+            (3, "addr add 198.18.0.1/24 dev wan", "link set wan mtu 1280\naddr add 198.18.0.1/24 dev wan"),
+            (3, "lladdr 02:00:00:00:00:a7", "lladdr 02:00:00:00:00:a9"),
+            // A neighbour is not there for a while.
+            (8, "neigh add 198.18.1.7 lladdr 02:00:00:00:00:b7 dev lan", ""),
+        ] {
+            if rng.u32(..one_in) == 0 {
+                net = net.replacen(from, to, 1);
+            }
+        }
+        for route in [
+            "neigh add 198.18.0.9 lladdr 02:00:00:00:00:a8 dev wan\nroute add 198.18.0.7/32 via 198.18.0.9\n",
+            "route add 198.18.0.7/32 dev wan mtu 600\n",
+            "route add 192.0.2.0/24 via 198.18.0.7\n",
+        ] {
+            if rng.u32(..4) == 0 {
+                net += route;
+                break;
+            }
+        }
+        if rng.u32(..8) == 0 {
+            net += "link set lan down\n";
+        }
+        Arc::new(penstock_net::Network::from_batch("net.ip", &net).unwrap())
+    }
+
+    /// Networks, rules and flowtables change between packets of flows: nothing is lost or overtaken that would not be without
+    /// flowtables, and no flow is left behind.
+    #[test]
+    fn traffic_leaves_as_without_flowtables_whatever_changes() {
+        let rounds = penstock_seed::rounds(150);
+        let (mut fast, mut torn_down) = (0, 0);
+        for seed in (penstock_seed::seed()..).take(rounds) {
+            for at in [At::Ingress, At::EarlyIngress] {
+                let mut rng = fastrand::Rng::with_seed(seed);
+                let steps = traffic(&mut rng);
+                // What is lost on the way leaves gaps, which a flow that was in a flowtable may have.
+                let liberal = |rules: &str| {
+                    let mut settings = penstock_path::Settings::unlimited();
+                    settings.host_extensions = true;
+                    settings.conntrack.tcp_be_liberal = true;
+                    let net = Arc::new(penstock_net::Network::from_batch("net.ip", NET).unwrap());
+                    let mut path = Dataplane::new(net, settings);
+                    set_rules(&mut path, rules);
+                    path
+                };
+                let mut plain = liberal(&rules(At::Nowhere, ""));
+                let mut path = liberal(&rules(at, ""));
+                let [mut all_plain, mut all] = [Seen::default(), Seen::default()];
+                let mut rest = &steps[..];
+                while !rest.is_empty() {
+                    let (now, later) = rest.split_at(rng.usize(1..30).min(rest.len()));
+                    for (path, all) in [(&mut plain, &mut all_plain), (&mut path, &mut all)] {
+                        all.frames.extend(run(path, now).frames);
+                    }
+                    rest = later;
+                    let time = START + now.last().map_or(0, |step| step.micros) * 1000;
+                    match rng.u8(..6) {
+                        0..3 => {
+                            let net = network(&mut rng);
+                            plain.set_network(net.clone(), time, &mut all_plain);
+                            path.set_network(net, time, &mut all);
+                        }
+                        // Other rules, and a flowtable that is made anew.
+                        3 => _ = set_rules(&mut path, &rules(at, "counter")),
+                        4 => _ = set_rules(&mut path, &format!("table ip x {{ }}; {}", rules(at, ""))),
+                        _ => {}
+                    }
+                }
+                let (fast_frames, plain_frames) = (by_flow(&all), by_flow(&all_plain));
+                for (flow, frames) in &plain_frames {
+                    assert_eq!(fast_frames.get(flow), Some(frames), "PENSTOCK_SEED={seed} {at:?}");
+                }
+                assert_eq!(all.frames.len(), all_plain.frames.len(), "PENSTOCK_SEED={seed} {at:?}");
+                let counts = path.flow_counts();
+                (fast, torn_down) = (fast + counts.packets, torn_down + counts.torn_down);
+                path.conntrack_mut().kill_if(|_| true);
+                path.advance(START + 3600 * SECOND, &mut Seen::default());
+                assert_eq!(path.flows().count(), 0, "PENSTOCK_SEED={seed} {at:?}");
+            }
+        }
+        assert!(fast > 5 * rounds as u64 && torn_down > rounds as u64 / 4, "{fast} {torn_down}");
+    }
+
+    /// A flowtable takes as many flows as there is room; the others go on by the rules.
+    #[test]
+    fn a_full_flowtable_loses_nothing() {
+        for at in [At::Ingress, At::EarlyIngress] {
+            let mut settings = penstock_path::Settings::unlimited();
+            settings.flow.max = 3;
+            let net = Arc::new(penstock_net::Network::from_batch("net.ip", NET).unwrap());
+            let mut path = Dataplane::new(net, settings);
+            set_rules(&mut path, &rules(at, ""));
+            let mut steps = Vec::new();
+            for round in 0..4 {
+                steps.extend((0..8).flat_map(|n| udp_flow(round * 2000 + n * 200, 1000 + n as u16, 4)));
+            }
+            let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+            let fast = run(&mut path, &steps);
+            assert_eq!(by_flow(&fast), by_flow(&plain), "{at:?}");
+            assert_eq!(path.flows().count(), 3, "{at:?}");
+            let full = penstock_path::NotOffloaded::Full;
+            assert!(path.flow_refusals().any(|(reason, count)| reason == full && count > 0), "{at:?}");
+            assert_eq!(path.refused_flows().filter(|flow| flow.reason == full).count(), 5, "{at:?}");
+        }
+    }
 }
 
 mod hardware {

@@ -121,9 +121,10 @@ fn scapy_reads_what_we_send_and_we_read_what_scapy_sends() {
             for (source, destination) in [("198.18.0.1", "198.18.0.2"), ("2001:db8::1", "2001:db8::2")] {
                 for udp in [None, Some((4500, 4500))] {
                     for esn in [None, Some(7u64)] {
-                        // scapy leaves the high half out of HMACs of ESP, and writes no lengths into UDP over IPv6.
-                        let pair = matches!(named.algorithms, Algorithms::Pair(..));
-                        if esn.is_some() && pair || udp.is_some() && source.contains(':') {
+                        // Numbers are extended only where there is an integrity value; scapy writes no lengths into UDP
+                        // over IPv6.
+                        let bare = matches!(named.algorithms, Algorithms::Pair(_, Authentication::Null));
+                        if esn.is_some() && bare || udp.is_some() && source.contains(':') {
                             continue;
                         }
                         let start = esn.map_or(41, |high| (high << 32) + 41);

@@ -2,14 +2,19 @@
 
 Each object has `do` (encrypt or decrypt), the algorithms by scapy's names with their keys, `mode`, `source`, `destination`,
 `spi`, `seq`, `esn` (the high half, or null), `udp` (two ports, or null) and `packet`.
+
+scapy leaves the high half out of HMACs of ESP. So with extended numbers it encrypts, and the integrity value is made here of
+what it has encrypted and the high half behind it (RFC 4303, 2.2.1).
 """
 
 import json
+import struct
 import sys
 
+from scapy.compat import raw
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.ipsec import ESP, SecurityAssociation
+from scapy.layers.ipsec import AUTH_ALGOS, ESP, SecurityAssociation
 
 
 def association(job):
@@ -20,7 +25,7 @@ def association(job):
         more.update(crypt_algo=job["crypt"], crypt_key=bytes.fromhex(job["crypt_key"]))
         if job["icv"]:
             more.update(crypt_icv_size=job["icv"])
-    if job["auth"]:
+    if job["auth"] and job["esn"] is None:
         more.update(auth_algo=job["auth"], auth_key=bytes.fromhex(job["auth_key"]))
     if job["mode"] == "tunnel":
         more.update(tunnel_header=header)
@@ -29,13 +34,39 @@ def association(job):
     return SecurityAssociation(ESP, spi=job["spi"], **more)
 
 
+def integrity(job, esp):
+    """Of an ESP packet without its integrity value."""
+    algorithm = AUTH_ALGOS[job["auth"]]
+    mac = algorithm.new_mac(bytes.fromhex(job["auth_key"]))
+    mac.update(esp + struct.pack("!L", job["esn"]))
+    return mac.finalize()[:algorithm.icv_size]
+
+
+def lengthened(packet, data):
+    """With other contents of ESP."""
+    packet[ESP].data = data
+    for layer, fields in ((IP, ("len", "chksum")), (IPv6, ("plen",)), (UDP, ("len", "chksum"))):
+        if layer in packet:
+            for field in fields:
+                packet[layer].delfieldval(field)
+    return packet
+
+
 def answer(job):
     sa = association(job)
-    raw = bytes.fromhex(job["packet"])
-    packet = (IPv6 if raw[0] >> 4 == 6 else IP)(raw)
+    given = bytes.fromhex(job["packet"])
+    packet = (IPv6 if given[0] >> 4 == 6 else IP)(given)
     esn = dict(esn_en=job["esn"] is not None, esn=job["esn"] or 0)
+    apart = job["auth"] and job["esn"] is not None
     if job["do"] == "encrypt":
-        return sa.encrypt(packet, seq_num=job["seq"], **esn)
+        packet = sa.encrypt(packet, seq_num=job["seq"], **esn)
+        return lengthened(packet, packet[ESP].data + integrity(job, raw(packet[ESP]))) if apart else packet
+    if apart:
+        size = AUTH_ALGOS[job["auth"]].icv_size
+        esp = raw(packet[ESP])
+        if integrity(job, esp[:-size]) != esp[-size:]:
+            raise ValueError("another integrity value")
+        packet = lengthened(packet, packet[ESP].data[:-size])
     return sa.decrypt(packet, **esn)
 
 
