@@ -75,12 +75,13 @@ fn main() -> ExitCode {
     let (rulesets, differ, taken) = (sum(|t| t.rulesets), sum(|t| t.differ), sum(|t| t.taken));
     println!(
         "nft: {} rulesets agree, {differ} differ; {taken} rules taken, {} refused, {} skipped as the kernel lacks something, \
-         {} as nft is killed by a signal, {} listings as well",
+         {} as nft is killed by a signal, {} listings as well, {} as nft merges over statements",
         rulesets - differ,
         sum(|t| t.refused),
         sum(|t| t.lacking),
         sum(|t| t.killed),
         sum(|t| t.killed_in_listings),
+        sum(|t| t.merged),
     );
     if sum(|t| t.frames_refused) > 0 {
         println!("nft: {} rulesets were refused before their first rule", sum(|t| t.frames_refused));
@@ -103,6 +104,8 @@ struct Tally {
     /// Commands at which nft was killed by a signal, most of them by an assertion of its own.
     killed: u64,
     killed_in_listings: u64,
+    /// Rules that nft makes other rules of.
+    merged: u64,
     /// Rulesets of which nothing but the refusal was compared.
     frames_refused: u64,
 }
@@ -194,6 +197,10 @@ impl<'a> Comparison<'a> {
             }
             if theirs.code.is_none() {
                 self.tally.killed += 1;
+                continue;
+            }
+            if masks::merges_over_statements(&theirs.stdout, &mine.stdout) {
+                self.tally.merged += 1;
                 continue;
             }
             self.note(&rule, &theirs, &mine);

@@ -1,6 +1,7 @@
 //! The word that a misspelt one is likely to mean, where nft only says that there is a syntax error.
 
-use crate::diag::{Diagnostic, most_similar};
+use crate::datatype::{DataType, symbols};
+use crate::diag::Diagnostic;
 use crate::source::Inputs;
 use crate::{exthdr, keys, proto};
 
@@ -91,10 +92,14 @@ const WORDS: &[&str] = &[
 
 /// `did you mean …`, for a diagnostic about a word that is not known at its place.
 pub(crate) fn note(diagnostic: &Diagnostic, inputs: &Inputs) -> Option<String> {
+    let text = inputs.text(diagnostic.loc.input);
+    if let Some(kind) = diagnostic.message.strip_prefix("Could not parse ") {
+        let wrong = text.get(diagnostic.loc.start as usize..diagnostic.loc.end as usize)?;
+        return meant(wrong, &names_of(kind));
+    }
     if !diagnostic.message.starts_with("syntax error") {
         return None;
     }
-    let text = inputs.text(diagnostic.loc.input);
     let word_of = |from: usize| {
         let rest = text.get(from..)?;
         let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
@@ -115,15 +120,51 @@ pub(crate) fn note(diagnostic: &Diagnostic, inputs: &Inputs) -> Option<String> {
     }
     // The word before may have made this one come too early. Short ones are rather names.
     places.extend(before(start).filter(|at| word_of(*at).is_some_and(|word| word.len() >= 4)));
+    // So may the first word of the line.
+    let line = text.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
+    places.extend(text.get(line..start)?.find(is_part).map(|indent| line + indent));
     places.into_iter().find_map(|at| {
         let wrong = word_of(at)?;
         let header = before(at).and_then(word_of).unwrap_or_default();
-        let words = candidates(header);
-        if words.contains(&wrong) {
-            return None;
-        }
-        most_similar(wrong, words).map(|word| format!("did you mean ‘{word}’ instead of ‘{wrong}’?"))
+        meant(wrong, &candidates(header))
     })
+}
+
+/// The nearest of the words, unless it is one of them.
+fn meant(wrong: &str, words: &[&str]) -> Option<String> {
+    if words.contains(&wrong) {
+        return None;
+    }
+    // One mistake, or two in a long word.
+    let most = if wrong.len() < 6 { 1 } else { 2 };
+    let near =
+        words.iter().map(|word| (distance(wrong, word), word)).min_by_key(|(distance, _)| *distance)?;
+    (near.0 <= most && wrong.len() >= 3).then(|| format!("did you mean ‘{}’ instead of ‘{wrong}’?", near.1))
+}
+
+/// How many letters were left out, put in, put for others, or changed places with their neighbours.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i - 1] == *y && b[j - 1] == *x {
+                best = best.min(before[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+/// Names of the values of a type, by what nft calls it.
+fn names_of(description: &str) -> Vec<&'static str> {
+    let types = DataType::ALL.into_iter().filter(|dtype| dtype.description() == description);
+    types.filter_map(symbols::of).flat_map(|symbols| symbols.list).map(|(name, _)| *name).collect()
 }
 
 fn is_part(c: char) -> bool {

@@ -142,6 +142,10 @@ fn a_misspelt_word_is_told_behind_nfts_own_words() {
         ("ip sadr 1.1.1.1 accept", "did you mean ‘saddr’ instead of ‘sadr’?"),
         ("meta iifnam \"lo\" accept", "did you mean ‘iifname’ instead of ‘iifnam’?"),
         ("counter acept", "did you mean ‘accept’ instead of ‘acept’?"),
+        ("tcp dprt 22 accept", "did you mean ‘dport’ instead of ‘dprt’?"),
+        ("tcp flags synn accept", "did you mean ‘syn’ instead of ‘synn’?"),
+        ("icmp type ecko-request", "did you mean ‘echo-request’ instead of ‘ecko-request’?"),
+        ("ct state { new, estabilshed }", "did you mean ‘established’ instead of ‘estabilshed’?"),
         ("contuer accept", "did you mean ‘counter’ instead of ‘contuer’?"),
     ] {
         let line = format!("add rule t c {rule}");

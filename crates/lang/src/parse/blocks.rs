@@ -100,6 +100,7 @@ impl Parser<'_> {
             "policy" => {
                 self.take();
                 let policy = self.policy()?;
+                let policy = Expr { loc: self.since(start), ..policy };
                 if chain.policy.replace(policy).is_some() {
                     let loc = self.since(start);
                     return self.late_error(loc, "you cannot set chain policy twice");

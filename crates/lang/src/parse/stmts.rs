@@ -121,6 +121,7 @@ impl Parser<'_> {
                     self.take();
                     let kind = if self.at("timeout") { ObjectType::CtTimeout } else { ObjectType::CtExpect };
                     self.take();
+                    self.keywords = super::words::keywords_behind("ct");
                     self.need("set")?;
                     Ok(StmtKind::ObjRef { kind, expr: self.scoped("ct", Self::target)? })
                 }

@@ -168,7 +168,14 @@ impl Printer<'_> {
                     RelOp::Gte => " >= ",
                     RelOp::Neg => " ! ",
                 });
-                self.expr(right);
+                // To nft this has lost its type.
+                if matches!(left.kind, ExprKind::Fib { .. })
+                    && !matches!(op, RelOp::Eq | RelOp::Neq | RelOp::Implicit)
+                {
+                    self.numeric(|p| p.expr(right));
+                } else {
+                    self.expr(right);
+                }
             }
             ExprKind::FlagCmp { op, expr, value, mask } => {
                 self.expr(expr);
