@@ -304,11 +304,78 @@ mod tests {
                 }
             }
         }
-        // Neither shell need be here; where one is, it reads its script.
-        for (shell, script) in [("zsh", &zsh), ("fish", &fish)] {
-            if let Ok(run) = std::process::Command::new(shell).args(["-n", "-c", script]).output() {
-                assert!(run.status.success(), "{shell}: {}", String::from_utf8_lossy(&run.stderr));
+    }
+
+    /// What is typed, and the word that its last one becomes.
+    const TYPED: [(&str, &str); 6] = [
+        ("penstock ru", "run"),
+        ("penstock nft --numeric-ti", "--numeric-time"),
+        ("penstock nft li", "list"),
+        ("penstock nft --state some.", "some.nft"),
+        ("penstock run --engine i", "interpreter"),
+        ("penstock completion z", "zsh"),
+    ];
+
+    /// Runs a shell in a directory with a file `some.nft` and the script as `script`; `None` where the shell is not installed.
+    fn shell(name: &str, script: &str, arguments: &[&str]) -> Option<String> {
+        let directory = std::env::temp_dir().join(format!("penstock-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("some.nft"), "").unwrap();
+        std::fs::write(directory.join("script"), script).unwrap();
+        let run = std::process::Command::new(name).args(arguments).current_dir(&directory).output();
+        std::fs::remove_dir_all(&directory).unwrap();
+        match run {
+            Ok(run) => {
+                assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+                Some(String::from_utf8_lossy(&run.stdout).into_owned())
+            }
+            Err(_) => {
+                eprintln!("SKIPPED: {name} is not installed");
+                None
             }
         }
+    }
+
+    #[test]
+    fn fish_completes_what_is_typed() {
+        if shell("fish", &fish(), &["--no-execute", "script"]).is_none() {
+            return;
+        }
+        for (typed, word) in TYPED {
+            let ask = format!("source script; complete -C {}", quoted(typed));
+            let told = shell("fish", &fish(), &["--no-config", "-c", &ask]).unwrap_or_default();
+            let words: Vec<&str> = told.lines().filter_map(|l| l.split('\t').next()).collect();
+            assert_eq!(words, [word], "{typed}");
+        }
+    }
+
+    /// An interactive zsh on a pseudo terminal, where a tab is typed behind `$1`, until the line ends in `$2`.
+    const ZSH: &str = r#"
+zmodload zsh/zpty || exit 0
+zpty z env TERM=dumb zsh -f -i
+zpty -w z "PS1='% '; setopt no_beep; autoload -Uz compinit; compinit -u -D; source ./script; echo REA''DY"
+await() { repeat 300 { zpty -r -t z out && seen+=$out; [[ $seen == *$1* ]] && return; sleep 0.1 } }
+seen=; await READY
+seen=; zpty -n -w z "$1"$'\t'
+await "$2"
+print -r -- "$seen"
+zpty -d z
+"#;
+
+    #[test]
+    fn zsh_completes_what_is_typed() {
+        if shell("zsh", &zsh(), &["-f", "-n", "script"]).is_none() {
+            return;
+        }
+        for (typed, word) in TYPED {
+            let line = format!("{} {word}", typed.rsplit_once(' ').map_or("", |(before, _)| before));
+            let told = shell("zsh", &zsh(), &["-f", "-c", ZSH, "zsh", typed, &line]).unwrap_or_default();
+            assert!(told.contains(&line), "{typed}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn bash_reads_its_script() {
+        shell("bash", &bash(), &["-n", "script"]);
     }
 }

@@ -110,8 +110,7 @@ impl State {
                 b'l' => state.links = links(contents, start)?,
                 b'r' => {
                     let ruleset = Ruleset::from_saved(contents);
-                    let other = "the ruleset is of another version of penstock";
-                    state.ruleset = ruleset.ok_or_else(|| broken(start, other))?;
+                    state.ruleset = ruleset.map_err(|e| broken(start + e.at, &e.what))?;
                 }
                 b'c' => state.connections = connections(contents, start)?,
                 b'e' => return Ok(state),

@@ -4,10 +4,13 @@
 //! field, with what that depends on. Bytes hold the programs themselves. Live state is kept as the values that expressions
 //! start with. The bytes are those of one version of this format; there is no promise across versions.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_program::expr::Expr;
 use penstock_sets::{Description, Element, ElementList};
+use postcard::de_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
@@ -97,8 +100,8 @@ impl Ruleset {
     /// use penstock_ruleset::Ruleset;
     ///
     /// let bytes = Ruleset::default().save(1);
-    /// assert!(Ruleset::from_saved(&bytes).is_some());
-    /// assert!(Ruleset::from_saved(b"table ip t").is_none());
+    /// assert!(Ruleset::from_saved(&bytes).is_ok());
+    /// assert_eq!(Ruleset::from_saved(b"table ip t").err().map(|broken| broken.at), Some(0));
     /// ```
     pub fn save(&self, now: u64) -> Vec<u8> {
         let generation = self.generation();
@@ -112,24 +115,92 @@ impl Ruleset {
         postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
     }
 
-    /// The ruleset of such bytes. `None` if they are not of this format, or broken.
+    /// The ruleset of such bytes, or where they stop making sense.
     /// Nothing in them is checked: they must come from [`Ruleset::save`].
-    pub fn from_saved(bytes: &[u8]) -> Option<Ruleset> {
-        let (&VERSION, body) = bytes.strip_prefix(KIND)?.split_first()? else { return None };
-        let saved: SavedRuleset = postcard::from_bytes(body).ok()?;
+    pub fn from_saved(bytes: &[u8]) -> Result<Ruleset, Broken> {
+        let Some(behind) = bytes.strip_prefix(KIND) else {
+            return Err(Broken { at: 0, what: "this is no saved ruleset".into() });
+        };
+        let at = KIND.len();
+        let body = match behind.split_first() {
+            Some((&VERSION, body)) => body,
+            Some((version, _)) => {
+                return Err(Broken { at, what: format!("this is format {version}, not {VERSION}") });
+            }
+            None => return Err(Broken { at, what: "the end comes too early".into() }),
+        };
+        let start = at + 1;
+        let read = Rc::new(Cell::new(0));
+        let broken = |what: &str| Broken { at: start + read.get(), what: what.into() };
+        let mut reader = postcard::Deserializer::from_flavor(Counting { bytes: body, read: read.clone() });
+        let saved = SavedRuleset::deserialize(&mut reader).map_err(|e| match e {
+            postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
+            _ => broken("no such value can stand here"),
+        })?;
+        if read.get() != body.len() {
+            return Err(broken("nothing should follow"));
+        }
         let now = saved.now;
-        let tables = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect::<Option<_>>()?;
+        let tables = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect::<Option<_>>();
+        let tables = tables.ok_or_else(|| broken("what was read up to here is no ruleset"))?;
         let generation = Generation { id: saved.id, tables };
-        Some(Ruleset::resume(generation, saved.last_table_handle))
+        Ok(Ruleset::resume(generation, saved.last_table_handle))
+    }
+}
+
+/// Where saved bytes are wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// How many bytes were right.
+    pub at: usize,
+    /// What is wrong there, for people.
+    pub what: String,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "broken at byte {}: {}", self.at, self.what)
+    }
+}
+
+/// Bytes that are being read, and how many were: postcard itself does not tell where it stopped.
+struct Counting<'b> {
+    bytes: &'b [u8],
+    read: Rc<Cell<usize>>,
+}
+
+impl<'b> Flavor<'b> for Counting<'b> {
+    type Remainder = ();
+    type Source = &'b [u8];
+
+    fn pop(&mut self) -> postcard::Result<u8> {
+        let byte = self.bytes.get(self.read.get()).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        self.read.set(self.read.get() + 1);
+        Ok(*byte)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.bytes.len().checked_sub(self.read.get())
+    }
+
+    fn try_take_n(&mut self, count: usize) -> postcard::Result<&'b [u8]> {
+        let rest = self.bytes.get(self.read.get()..).unwrap_or_default();
+        let taken = rest.get(..count).ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
+        self.read.set(self.read.get() + count);
+        Ok(taken)
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
     }
 }
 
 /// Whether two byte strings of [`Ruleset::save`] say the same, at whatever times.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
-    let timeless = |bytes: &[u8]| {
+    fn timeless(bytes: &[u8]) -> Option<&[u8]> {
         let body = bytes.strip_prefix(KIND)?.split_first()?.1;
-        postcard::take_from_bytes::<u64>(body).ok().map(|(_, rest)| rest.to_vec())
-    };
+        postcard::take_from_bytes::<u64>(body).ok().map(|(_, rest)| rest)
+    }
     timeless(a).is_some_and(|a| timeless(b) == Some(a))
 }
 

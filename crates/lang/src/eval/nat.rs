@@ -10,7 +10,7 @@ use crate::cache::{DataKind, Field, KeyType};
 use crate::datatype::{DataType, Type};
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
-use crate::proto::{network, transport};
+use crate::proto::{network, transport, tunnel};
 use crate::source::Loc;
 
 /// `NF_NAT_RANGE_*`.
@@ -136,17 +136,14 @@ impl Eval<'_, '_> {
     }
 
     /// Ports need a header that has them.
-    fn transport_needed(&mut self, nat: &Nat, _loc: Loc) -> Result {
+    fn transport_needed(&mut self, nat: &Nat, loc: Loc) -> Result {
         let Some(port) = &nat.port else { return Ok(()) };
         match self.protocols.at(PayloadBase::Transport) {
-            Some(known) if *known != crate::eval::context::UNKNOWN || self.protocols.transports.len() > 1 => {
-                Ok(())
-            }
-            Some(_) => Ok(()),
+            Some(known) if !tunnel::is_tunnel(known) => Ok(()),
             None if matches!(port.kind, ExprKind::Map { .. }) => Ok(()),
-            None => conflict(
+            _ => conflict(
                 port.loc,
-                _loc,
+                loc,
                 "transport protocol mapping is only valid after transport protocol match",
             ),
         }

@@ -169,6 +169,9 @@ impl Parser<'_> {
             return Ok(expr);
         }
         if let Some((dtype, number)) = typed_constant(self.word()) {
+            if self.at("igmp") {
+                self.keywords = super::words::keywords_behind("igmp");
+            }
             let loc = self.take().loc;
             let dtype = Type::Base(dtype);
             let mut expr = Expr::typed(ExprKind::Value(number), loc, dtype, ByteOrder::Host, 8);
@@ -493,7 +496,7 @@ impl Parser<'_> {
     fn chain_name(&mut self) -> Parsed<Expr> {
         match self.tok() {
             Tok::Dollar => self.variable(),
-            Tok::Word | Tok::Str => {
+            Tok::Word | Tok::Str if self.at_string() => {
                 let name = self.identifier()?;
                 Ok(Self::symbol(name.text, name.loc))
             }

@@ -221,6 +221,24 @@ impl Parser<'_> {
         self.option_field(desc, "tcp", start)
     }
 
+    /// `option KIND`, without a field.
+    pub(super) fn whole_tcp_option(&mut self, start: Loc) -> Parsed<Expr> {
+        self.take();
+        if matches!(self.tok(), Tok::Num(_)) {
+            let kind = self.option_number()?;
+            return Ok(Self::present(
+                ExthdrOp::TcpOpt,
+                exthdr::tcp_option_by_kind(kind),
+                kind,
+                self.since(start),
+            ));
+        }
+        let name = if self.at("echo") { "timestamp" } else { self.word() };
+        let Some(desc) = exthdr::tcp_option(name) else { return self.unexpected(&[]) };
+        self.take();
+        Ok(self.presence(desc, self.since(start)))
+    }
+
     fn option_number(&mut self) -> Parsed<u8> {
         let loc = self.here();
         match u8::try_from(self.number()?) {

@@ -598,6 +598,11 @@ impl Parser<'_> {
         Ok(Name { text, loc: token.loc })
     }
 
+    fn at_string(&mut self) -> bool {
+        let token = self.peek();
+        self.is_string(token)
+    }
+
     fn is_string(&self, token: Token) -> bool {
         match token.tok {
             Tok::Word => {

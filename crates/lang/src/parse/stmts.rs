@@ -157,7 +157,7 @@ impl Parser<'_> {
                 if !self.at("option") {
                     return self.unexpected(&["option"]);
                 }
-                let target = self.tcp_option(start)?;
+                let target = self.whole_tcp_option(start)?;
                 self.ends_by_itself();
                 Ok(StmtKind::ExthdrReset { target })
             }
@@ -241,6 +241,7 @@ impl Parser<'_> {
             "ct" if counts => {
                 self.take();
                 self.take();
+                self.keywords = super::words::keywords_behind("ct");
                 let over = self.eat("over");
                 if !over && !matches!(self.tok(), Tok::Num(_)) {
                     return self.unexpected(&["number", "over"]);

@@ -11,10 +11,11 @@ use crate::source::{Files, Origin};
 /// what is wrong with it.
 pub fn restore(bytes: Vec<u8>, files: &dyn Files, names: &dyn Names, now: u64) -> Result<Ruleset, String> {
     if bytes.starts_with(saved::KIND) {
-        let restored = Ruleset::from_saved(&bytes);
-        return restored.ok_or_else(|| "it is broken, or of another version of penstock\n".into());
+        return Ruleset::from_saved(&bytes).map_err(|broken| format!("{broken}\n"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| "it is neither a saved ruleset nor text\n")?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        format!("neither a saved ruleset nor text: byte {} is no character\n", e.utf8_error().valid_up_to())
+    })?;
     let mut ruleset = Ruleset::default();
     let origin = Origin::File { name: "state".into(), from: None };
     let outcome = Session::new(Options::default(), files, names).run(origin, text, &mut ruleset, now);

@@ -352,6 +352,12 @@ fn a_text_begins_a_kept_ruleset_and_broken_bytes_do_not() {
         let cut = state::restore(bytes[..end].to_vec(), &NoFiles, &Machine, NOW);
         assert!(cut.is_err() || end == 0, "{end} bytes");
     }
+    let told = |bytes: Vec<u8>| state::restore(bytes, &NoFiles, &Machine, NOW).err().unwrap_or_default();
+    assert_eq!(told(bytes[..15].to_vec()), "broken at byte 15: the end comes too early\n");
+    assert_eq!(told([&bytes[..10], &[99]].concat()), "broken at byte 10: this is format 99, not 1\n");
+    let long = format!("broken at byte {}: nothing should follow\n", bytes.len());
+    assert_eq!(told([&bytes[..], b"x"].concat()), long);
+    assert_eq!(told(b"table \xff".to_vec()), "neither a saved ruleset nor text: byte 6 is no character\n");
     assert!(state::restore(b"no table".to_vec(), &NoFiles, &Machine, NOW).is_err());
 }
 
