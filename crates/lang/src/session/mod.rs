@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_program::expr::Expr as Op;
-use penstock_ruleset::change::Position;
+use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked, OffloadPart, Place};
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
@@ -503,7 +503,7 @@ impl<'a> Session<'a> {
                 place_at_index(&mut change, index.value, transaction.working());
             }
             let what = refusals::Subject::of(&change);
-            let kept = keep.then(|| change.clone());
+            let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
             let place = refusals::place(&change).map(|(family, table)| (family, Arc::<str>::from(table)));
             let found = found_invalid(&change, invalid);
             let applied = match (transaction.apply(change), found) {
@@ -542,6 +542,27 @@ impl<'a> Session<'a> {
 /// does not take them.
 fn is_validation(e: &penstock_ruleset::Error) -> bool {
     e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
+}
+
+/// A change without what may be large in it: enough to know what is blamed.
+fn names_of(change: &Change) -> Change {
+    match change {
+        Change::AddRule { family, table, chain, position, rule: _ } => Change::AddRule {
+            family: *family,
+            table: table.clone(),
+            chain: chain.clone(),
+            position: *position,
+            rule: NewRule { exprs: Vec::new(), userdata: Default::default() },
+        },
+        Change::AddElements { family, table, set, mode, elements: _ } => Change::AddElements {
+            family: *family,
+            table: table.clone(),
+            set: set.clone(),
+            mode: *mode,
+            elements: Default::default(),
+        },
+        other => other.clone(),
+    }
 }
 
 /// What was found wrong before with the table that a rule or elements go to.
