@@ -26,8 +26,10 @@ impl Bucket {
     /// A bit for each place with this part of a hash, also where nothing is.
     #[inline(always)]
     fn matches(&self, tag: u32) -> u32 {
-        let bits = self.tags.iter().enumerate();
-        bits.fold(0, |all, (n, other)| all | u32::from(*other == tag) << n) & ((1 << PLACES) - 1)
+        /// The last one is none.
+        const BITS: [u32; PLACES + 1] = [1, 2, 4, 8, 16, 32, 64, 0];
+        let bits = self.tags.iter().zip(BITS);
+        bits.fold(0, |all, (other, bit)| all | if *other == tag { bit } else { 0 })
     }
 
     #[inline(always)]

@@ -53,6 +53,12 @@ impl Left {
         Left(self.fold(0, |all, at| all | u64::from(is(at)) << at))
     }
 
+    /// Whether one of them is there.
+    #[inline(always)]
+    pub(crate) const fn has(self, at: usize) -> bool {
+        self.0 >> (at % BURST) & 1 != 0
+    }
+
     /// Without some others.
     #[inline(always)]
     pub(crate) const fn without(self, others: Left) -> Left {

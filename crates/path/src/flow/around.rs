@@ -77,6 +77,13 @@ pub(super) fn head(way: &Way, link: &[u8; 12]) -> Option<Head> {
     Head::new(link, &way.encaps, way.tunnel.as_ref(), inner)
 }
 
+/// The next identification, after the latest one.
+#[inline(always)]
+pub(super) fn next_id(latest: &mut u16) -> u16 {
+    *latest = latest.wrapping_add(1);
+    *latest
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// Whether a frame that came in by a device is for this host as far as flows go: those on a port of a bridge have the
     /// bridge's address.
@@ -162,7 +169,6 @@ impl<S: Sink> Worker<'_, S> {
     /// Identification of a packet that the host makes.
     #[inline]
     pub(super) fn next_ip_id(&mut self) -> u16 {
-        self.state.ip_id = self.state.ip_id.wrapping_add(1);
-        self.state.ip_id
+        next_id(&mut self.state.ip_id)
     }
 }

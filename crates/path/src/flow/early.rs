@@ -15,7 +15,7 @@ use penstock_wire::{ethernet, protocol};
 
 use super::around::{self, Found};
 use super::ingress::{Fate, fate};
-use super::seen::{self, Not, Seen};
+use super::seen::{self, Like, Not, Seen, Start};
 use super::table::{Cause, Table};
 use super::ways::{Kind, Resolved};
 use crate::burst::{BURST, Left};
@@ -25,17 +25,17 @@ use crate::worker::Worker;
 /// Pairs of hosts kept apart; with more, all that follows takes the normal way.
 const APART: usize = 8;
 /// No further frame of a chain.
-const END: u8 = u8::MAX;
+pub(super) const END: u8 = u8::MAX;
 
 /// What is known of the frames of a burst.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    seen: [Seen; BURST],
+    pub(super) seen: [Seen; BURST],
     hashes: [u64; BURST],
     /// The flows that they are likely to be of.
     likely: [Option<At>; BURST],
     /// The frame that follows in its chain.
-    next: [u8; BURST],
+    pub(super) next: [u8; BURST],
     /// Last frame of the chain that a frame begins.
     last: [u8; BURST],
     /// Frames that begin chains.
@@ -133,7 +133,7 @@ impl Scratch {
         }
         if chained && let Some(latest) = self.chains.checked_sub(1) {
             let first = usize::from(self.first[latest]);
-            if self.seen[first].key == seen.key {
+            if self.seen[first].key.is_same(&seen.key) {
                 self.append(first, at);
                 return false;
             }
@@ -142,7 +142,7 @@ impl Scratch {
         if chained {
             let recent = usize::from(self.recent[hash as usize % BURST]);
             if let Some(first) = recent.checked_sub(1)
-                && self.seen[first].key == seen.key
+                && self.seen[first].key.is_same(&seen.key)
             {
                 self.append(first, at);
                 return false;
@@ -154,6 +154,15 @@ impl Scratch {
         self.first[self.chains] = at as u8;
         self.chains += 1;
         true
+    }
+
+    /// Appends a frame to the latest chain, whose first frame it is like.
+    #[inline(always)]
+    fn follow(&mut self, at: usize, start: &Start) {
+        let first = usize::from(self.first[self.chains.saturating_sub(1)]);
+        self.seen[at] = Seen { len: u32::from(start.len), flags: start.flags, ..self.seen[first] };
+        self.next[at] = END;
+        self.append(first, at);
     }
 
     #[inline(always)]
@@ -173,7 +182,7 @@ pub(super) fn make_room(out: &mut Vec<u8>, len: usize) {
 
 /// Copies bytes into as many; the short ones, which are most, in two pieces that may overlap.
 #[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     const HALF: usize = 32;
     match (from.first_chunk::<HALF>(), from.last_chunk::<HALF>()) {
         (Some(first), Some(last)) if from.len() <= 2 * HALF && to.len() == from.len() => {
@@ -195,6 +204,8 @@ struct Arrives {
     mac: Mac,
     /// Address of the bridge that it is a port of, else the same.
     bridge: Mac,
+    /// Both, as the beginnings of frames have them.
+    receivers: [u64; 2],
     arrival: ArrivalId,
 }
 
@@ -315,27 +326,53 @@ impl<S: Sink> Worker<'_, S> {
         let mut gone = Left::NONE;
         for chain in 0..scratch.chains {
             let first = usize::from(scratch.first[chain]);
-            let network = self.state.flows.network;
-            let Some((table, epoch)) = self.state.flows.at(index) else { break };
+            let Some(table) = self.state.flows.table(index) else { break };
             let key = &scratch.seen[first].key;
             let found = match scratch.likely[first] {
                 Some(at) if table.flows.is(at, key) => Some(at),
                 Some(_) | None => table.flows.find(scratch.hashes[first], key),
             };
             let Some(at) = found else { continue };
-            let half = *table.flows.half(at);
-            // Nearly always all is known already.
-            let known = table.resolved(half.way, epoch).filter(|_| half.network == network).copied();
-            if let Some(way) = known {
-                self.send_chain(index, at, (half, way), frames, first, scratch, packet, &mut gone);
-            } else if self.flow_is_current(index, at) {
-                let Some(way) = self.way(index, at) else { break };
-                self.send_chain(index, at, (half, way), frames, first, scratch, packet, &mut gone);
-            } else if let Some(frame) = frames.get(first) {
-                self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
+            if let Some(rest) = self.send_to_wire(index, at, frames, first, scratch, &mut gone) {
+                self.send_rest(index, at, frames, rest, scratch, packet, &mut gone);
+                if rest != first
+                    && gone.has(rest)
+                    && let Some(table) = self.state.flows.table_mut(index)
+                {
+                    table.counts.chained += 1;
+                }
             }
         }
         gone
+    }
+
+    /// Sends a chain, or what is left of it, whatever it takes.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn send_rest(
+        &mut self,
+        index: FlowtableIndex,
+        at: At,
+        frames: &[Frame<'_>],
+        first: usize,
+        scratch: &mut Scratch,
+        packet: &mut Packet,
+        gone: &mut Left,
+    ) {
+        let network = self.state.flows.network;
+        let Some((table, epoch)) = self.state.flows.at(index) else { return };
+        let half = *table.flows.half(at);
+        // Nearly always all is known already.
+        let known = table.resolved(half.way, epoch).filter(|_| half.network == network).copied();
+        if let Some(way) = known {
+            self.send_chain(index, at, (half, way), frames, first, scratch, packet, gone);
+        } else if self.flow_is_current(index, at) {
+            if let Some(way) = self.way(index, at) {
+                self.send_chain(index, at, (half, way), frames, first, scratch, packet, gone);
+            }
+        } else if let Some(frame) = frames.get(first) {
+            self.state.end_flow(index, at.flow, Cause::TornDown, frame.time);
+        }
     }
 
     /// Reads frames, and puts those of one flow into chains.
@@ -351,6 +388,8 @@ impl<S: Sink> Worker<'_, S> {
         let chained = self.settings.flow.chains;
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let mut lately = table.lately.take();
+        // How the frame begins that began the latest chain.
+        let mut like: Option<Like> = None;
         let Some(table) = self.state.flows.table(index) else { return };
         let mut arrives: Option<Arrives> = None;
         for at in these {
@@ -362,6 +401,21 @@ impl<S: Sink> Worker<'_, S> {
                     None => continue,
                 },
             };
+            if let Some(start) = Start::read(frame.bytes) {
+                if like == Some(start.like) {
+                    scratch.follow(at, &start);
+                } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
+                    let seen = start.seen(here.arrival);
+                    let apart = scratch.is_apart(&seen);
+                    if !apart && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained) {
+                        table.flows.prefetch(scratch.hashes[at]);
+                        // Where some are kept apart, all have to be looked at.
+                        let alike = chained && scratch.kept_apart == 0;
+                        like = alike.then_some(start.like);
+                    }
+                }
+                continue;
+            }
             let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
                 continue;
             };
@@ -383,7 +437,10 @@ impl<S: Sink> Worker<'_, S> {
                     Found::Packet(found) => seen = Ok(found),
                     Found::Not(not @ Not::Between(..)) => seen = Err(not),
                     Found::Not(Not::Other) => {}
-                    Found::Hidden => scratch.keep_all_apart(),
+                    Found::Hidden => {
+                        scratch.keep_all_apart();
+                        like = None;
+                    }
                 }
             }
             match seen {
@@ -391,10 +448,14 @@ impl<S: Sink> Worker<'_, S> {
                     let new = scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained);
                     if new {
                         table.flows.prefetch(scratch.hashes[at]);
+                        like = None;
                     }
                 }
                 Ok(_) | Err(Not::Other) => {}
-                Err(Not::Between(src, dst)) => scratch.keep_apart(src, dst),
+                Err(Not::Between(src, dst)) => {
+                    scratch.keep_apart(src, dst);
+                    like = None;
+                }
             }
         }
         if let Some(table) = self.state.flows.table_mut(index) {
@@ -410,6 +471,7 @@ impl<S: Sink> Worker<'_, S> {
             device,
             mac: link.mac,
             bridge,
+            receivers: [link.mac, bridge].map(|mac| seen::receiver(mac.0)),
             arrival,
         })
     }

@@ -20,6 +20,7 @@ mod list;
 mod reason;
 mod seen;
 mod table;
+mod to_wire;
 mod token;
 mod ways;
 
