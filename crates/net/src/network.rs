@@ -432,6 +432,12 @@ impl Network {
                 .is_ok_and(|hit| hit.route.nexthops.len() <= 1)
     }
 
+    /// Whether [`Network::route6`] gives the same for all packets to a destination that prefer a link and require none.
+    pub fn depends_on_destination6(&self, daddr: u128, oif: u32) -> bool {
+        let flow = Flow6 { daddr, oif, ..Flow6::default() };
+        self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
+    }
+
     /// One IPv4 table alone, without rules.
     fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
         let mut at = table.lpm.longest(flow.daddr);

@@ -77,9 +77,12 @@ impl<S: Sink> Worker<'_, S> {
         };
         let to = match known {
             Some(to) => to,
-            None => match self.ip6_route_input(packet) {
-                Ok(to) => to,
-                Err(why) => return self.ip6_unroutable(packet, why),
+            None => match self.ip6_known_way(packet) {
+                Some(to) => to,
+                None => match self.ip6_new_way(packet) {
+                    Ok(to) => to,
+                    Err(why) => return self.ip6_unroutable(packet, why),
+                },
             },
         };
         packet.meta.realm = to.realm;
@@ -96,6 +99,28 @@ impl<S: Sink> Worker<'_, S> {
             _ if to.local => self.ip6_deliver(packet, &to),
             _ => self.ip6_forward(packet, &to),
         }
+    }
+
+    /// The routing decision for a packet that came in, where it was made before for another one.
+    #[inline]
+    fn ip6_known_way(&self, packet: &Packet) -> Option<Destination> {
+        let (_, daddr) = addresses(packet)?;
+        self.state.routes.v6.way(packet.meta.iif, daddr).copied()
+    }
+
+    /// Decides, and remembers the way if it is the same for other packets.
+    #[inline(never)]
+    fn ip6_new_way(&mut self, packet: &Packet) -> Result<Destination, NoRoute> {
+        let to = self.ip6_route_input(packet)?;
+        if let Some((_, daddr)) = addresses(packet)
+            && to.kind == RouteType::Unicast
+            && !to.local
+            && !needs_device(daddr)
+            && self.net.depends_on_destination6(daddr, to.iif)
+        {
+            self.state.routes.v6.remember_way(daddr, &to);
+        }
+        Ok(to)
     }
 
     /// The routing decision for a packet that came in.

@@ -11,31 +11,67 @@ use crate::worker::Destination;
 /// Places, of each kind.
 const PLACES: usize = 1024;
 
+/// An address of either family.
+pub(crate) trait Address: Copy + PartialEq {
+    /// All of its bits in fewer.
+    fn folded(self) -> u32;
+}
+
+impl Address for u32 {
+    #[inline(always)]
+    fn folded(self) -> u32 {
+        self
+    }
+}
+
+impl Address for u128 {
+    #[inline(always)]
+    fn folded(self) -> u32 {
+        let halves = (self >> 64) as u64 ^ (self as u64).rotate_left(17);
+        (halves >> 32) as u32 ^ halves as u32
+    }
+}
+
 /// A way to a destination for packets that came in by a device.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    daddr: u32,
+struct Way<A> {
+    daddr: A,
     to: Destination,
 }
 
 /// The link address of a next hop.
 #[derive(Clone, Copy, Debug)]
-struct Neighbour {
+struct Neighbour<A> {
     device: u32,
-    address: u32,
+    address: A,
     mac: Mac,
 }
 
-/// What was found before.
+/// What was found before in one family.
 #[derive(Debug)]
-pub(crate) struct RouteCache {
-    ways: Box<[Option<Way>]>,
-    neighbours: Box<[Option<Neighbour>]>,
+pub(crate) struct Found<A> {
+    ways: Box<[Option<Way<A>>]>,
+    neighbours: Box<[Option<Neighbour<A>>]>,
 }
 
-impl Default for RouteCache {
+/// What was found before.
+#[derive(Debug, Default)]
+pub(crate) struct RouteCache {
+    pub(crate) v4: Found<u32>,
+    pub(crate) v6: Found<u128>,
+}
+
+impl RouteCache {
+    /// The network is another one.
+    pub(crate) fn clear(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+    }
+}
+
+impl<A: Address> Default for Found<A> {
     fn default() -> Self {
-        RouteCache { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
+        Found { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
     }
 }
 
@@ -45,39 +81,38 @@ fn place(device: u32, address: u32) -> usize {
     (spread >> 22) as usize % PLACES
 }
 
-impl RouteCache {
-    /// The network is another one.
-    pub(crate) fn clear(&mut self) {
+impl<A: Address> Found<A> {
+    fn clear(&mut self) {
         self.ways.fill(None);
         self.neighbours.fill(None);
     }
 
-    /// The way to an IPv4 address for what came in by a device.
+    /// The way to an address for what came in by a device.
     #[inline]
-    pub(crate) fn way(&self, iif: u32, daddr: u32) -> Option<&Destination> {
-        match self.ways.get(place(iif, daddr)) {
+    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&Destination> {
+        match self.ways.get(place(iif, daddr.folded())) {
             Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(&way.to),
             _ => None,
         }
     }
 
-    pub(crate) fn remember_way(&mut self, daddr: u32, to: &Destination) {
-        if let Some(at) = self.ways.get_mut(place(to.iif, daddr)) {
+    pub(crate) fn remember_way(&mut self, daddr: A, to: &Destination) {
+        if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
             *at = Some(Way { daddr, to: *to });
         }
     }
 
-    /// The link address of an IPv4 next hop behind a device.
+    /// The link address of a next hop behind a device.
     #[inline]
-    pub(crate) fn neighbour(&self, device: u32, address: u32) -> Option<Mac> {
-        match self.neighbours.get(place(device, address)) {
+    pub(crate) fn neighbour(&self, device: u32, address: A) -> Option<Mac> {
+        match self.neighbours.get(place(device, address.folded())) {
             Some(Some(n)) if n.address == address && n.device == device => Some(n.mac),
             _ => None,
         }
     }
 
-    pub(crate) fn remember_neighbour(&mut self, device: u32, address: u32, mac: Mac) {
-        if let Some(at) = self.neighbours.get_mut(place(device, address)) {
+    pub(crate) fn remember_neighbour(&mut self, device: u32, address: A, mac: Mac) {
+        if let Some(at) = self.neighbours.get_mut(place(device, address.folded())) {
             *at = Some(Neighbour { device, address, mac });
         }
     }

@@ -200,7 +200,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         (src, dst): (u32, u32),
         packet: &mut Packet,
     ) {
-        let known = self.state.routes.way(road.device, dst).copied();
+        let known = self.state.routes.v4.way(road.device, dst).copied();
         let Some(to) = known.filter(|_| self.ip4_usual_source(src)) else {
             return self.ip4_new_way(packet);
         };
@@ -262,7 +262,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline(always)]
     fn straight_out(&mut self, road: &Road<'_>, packet: &mut Packet, to: &Destination, mtu: usize) {
         let next = v4(to.gateway).or_else(|| ip4::addresses(packet).map(|(_, dst)| dst));
-        let neighbour = next.and_then(|next| self.state.routes.neighbour(to.oif, next));
+        let neighbour = next.and_then(|next| self.state.routes.v4.neighbour(to.oif, next));
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
             return self.ip4_finish_output(packet, to);

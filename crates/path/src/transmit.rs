@@ -48,11 +48,22 @@ impl<S: Sink> Worker<'_, S> {
     /// [`Worker::link_address4`], which mostly was asked before.
     #[inline]
     fn neighbour4(&mut self, link: &Link, address: u32) -> Option<Mac> {
-        if let Some(mac) = self.state.routes.neighbour(link.index, address) {
+        if let Some(mac) = self.state.routes.v4.neighbour(link.index, address) {
             return Some(mac);
         }
         let mac = self.link_address4(link, address)?;
-        self.state.routes.remember_neighbour(link.index, address, mac);
+        self.state.routes.v4.remember_neighbour(link.index, address, mac);
+        Some(mac)
+    }
+
+    /// [`Worker::link_address6`], likewise.
+    #[inline]
+    fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
+        if let Some(mac) = self.state.routes.v6.neighbour(link.index, address) {
+            return Some(mac);
+        }
+        let mac = self.link_address6(link, address)?;
+        self.state.routes.v6.remember_neighbour(link.index, address, mac);
         Some(mac)
     }
 
@@ -103,7 +114,7 @@ impl<S: Sink> Worker<'_, S> {
         let address = match protocol {
             Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
             Protocol::Ip => next.and_then(|n| self.neighbour4(link, n as u32)),
-            Protocol::Ip6 => next.and_then(|n| self.link_address6(link, n)),
+            Protocol::Ip6 => next.and_then(|n| self.neighbour6(link, n)),
             Protocol::Arp | Protocol::Bridge => None,
         };
         let Some(mac) = address else {

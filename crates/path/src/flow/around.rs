@@ -24,7 +24,7 @@ pub(super) enum Found {
 }
 
 /// Looks for a packet of a flow in what came in by a device, given from behind the link header on.
-#[inline]
+#[inline(always)]
 pub(super) fn find(
     flows: &Flowtable,
     lately: &mut Lately,
@@ -41,6 +41,20 @@ pub(super) fn find(
     {
         return found(protocol, packet, arrival, ipv4::LEN);
     }
+    find_anew(flows, lately, device, tag, ethertype, bytes)
+}
+
+/// The same where the latest packet came another way.
+#[inline(never)]
+fn find_anew(
+    flows: &Flowtable,
+    lately: &mut Lately,
+    device: u32,
+    tag: Option<VlanTag>,
+    ethertype: u16,
+    bytes: &[u8],
+) -> Found {
+    let changed = flows.arrivals_changed();
     let tag = tag.map(|t| (t.tci & vlan::VID_MASK, t.protocol));
     let inside = match encap::inside(device, tag, ethertype, bytes) {
         Ok(inside) => inside,
@@ -55,7 +69,7 @@ pub(super) fn find(
 }
 
 /// What a packet is that begins `at` bytes behind the link header.
-#[inline]
+#[inline(always)]
 fn found(protocol: u16, packet: &[u8], arrival: ArrivalId, at: usize) -> Found {
     let seen = match protocol {
         ethernet::IPV6 => seen::ipv6(packet, arrival),
