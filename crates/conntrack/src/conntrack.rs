@@ -100,7 +100,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Whether the sum over pseudo header and the first `coverage` bytes is right (`nf_checksum()`).
-    #[inline]
+    #[inline(always)]
     pub fn checksum_ok(&self, coverage: usize) -> bool {
         let data = self.transport();
         let Some(covered) = data.get(..coverage) else { return false };

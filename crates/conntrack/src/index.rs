@@ -105,10 +105,10 @@ impl Index {
 
     /// The entry that a search for `hash` is likely to meet, for prefetching.
     #[inline(always)]
-    pub fn candidate(&self, hash: u64) -> Option<u32> {
+    pub fn candidate(&self, hash: u64) -> Option<(u32, Direction)> {
         let tag = hash >> 32;
         let bucket = self.bucket(self.home(hash));
-        bucket[..PLACES].iter().find(|w| **w >> 32 == tag && **w as u32 != 0).map(|w| unpack(*w).0)
+        bucket[..PLACES].iter().find(|w| **w >> 32 == tag && **w as u32 != 0).map(|w| unpack(*w))
     }
 
     /// Enters a tuple.

@@ -16,6 +16,12 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// No entry has come yet.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
     fn bucket(&self, hasher: &Hasher, tuple: &Tuple) -> usize {
         (hasher.source(tuple) >> 32) as usize & (self.heads.len() - 1)
     }

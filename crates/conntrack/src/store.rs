@@ -125,15 +125,14 @@ impl Store {
         self.free = n;
     }
 
-    /// Fetches the cache lines of an entry that every packet needs, and that of the protocol for those whose tracker looks at
-    /// it each time.
+    /// Fetches the cache lines of an entry that every packet needs, with or without that of the reply tuple.
     #[inline(always)]
-    pub fn prefetch(&self, n: u32, proto: bool) {
+    pub fn prefetch(&self, n: u32, reply: bool) {
         if let Some(e) = self.entries.get(n as usize) {
             penstock_packet::prefetch(e);
-            penstock_packet::prefetch(&e.reply);
-            if proto {
-                penstock_packet::prefetch(&e.proto);
+            penstock_packet::prefetch(&e.proto);
+            if reply {
+                penstock_packet::prefetch(&e.reply);
             }
         }
     }

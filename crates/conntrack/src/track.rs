@@ -265,8 +265,10 @@ impl Conntrack {
     /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has come.
     #[inline]
     pub fn prefetch_sought(&self, sought: &Sought) {
-        if let Some(n) = self.index.candidate(sought.hash) {
-            self.store.prefetch(n, sought.tuple.protocol != protocol::UDP);
+        if let Some((n, direction)) = self.index.candidate(sought.hash) {
+            // What is translated leaves as the other direction says.
+            let both = direction == Direction::Reply || !self.sources.is_empty();
+            self.store.prefetch(n, both);
         }
     }
 }

@@ -169,7 +169,9 @@ impl<'a, S: Sink> Worker<'a, S> {
             self.look_ahead(first, frames, road.as_ref(), ahead);
             match (ahead.usual(first), &road) {
                 (Some((usual, sought)), Some(road)) => {
-                    self.pass_time(frame.time);
+                    if self.is_due(frame.time) {
+                        self.pass_time(frame.time);
+                    }
                     self.straight(road, frame, usual, sought, one);
                     self.drain();
                 }

@@ -104,6 +104,7 @@ impl Queues {
     }
 
     /// Whether what is known about fragments is still needed. When it becomes too much it is forgotten.
+    #[inline]
     pub(crate) fn needs_parts(&mut self, known: usize) -> bool {
         if self.held.is_empty() {
             return false;

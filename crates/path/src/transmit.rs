@@ -35,7 +35,7 @@ fn to_lower(packet: &mut Packet, v: &Vlan) {
 }
 
 /// Puts an Ethernet header before a packet, in place of the one that it has.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_ethernet(packet: &mut Packet, to: Mac, from: Mac) {
     let protocol = packet.meta.protocol;
     let header = packet.put_link(ethernet::LEN);

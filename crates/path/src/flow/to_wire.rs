@@ -60,7 +60,8 @@ impl<S: Sink> Worker<'_, S> {
                 && seen.len <= way.mtu
                 && frame.time <= latest.saturating_add(timeout);
             let start = ethernet::LEN + usize::from(seen.at);
-            let (Some(from), Some(whole)) = (frame.bytes.get(start..start + len), out.get_mut(..before + len))
+            let (Some(from), Some(whole)) =
+                (frame.bytes.get(start..start + len), out.get_mut(..before + len))
             else {
                 break Some(member);
             };
