@@ -26,6 +26,7 @@ pub fn differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>
 fn same(theirs: &str, ours: &str) -> bool {
     theirs == ours
         || is_garbled(theirs, ours)
+        || are_garbled(theirs, ours)
         || theirs == without_lost_matches(ours)
         || is_lost_code(theirs, ours)
         || is_link_behind_vlan(theirs, ours)
@@ -127,6 +128,15 @@ fn ours_lines(text: &str) -> Vec<String> {
             if line.starts_with("{\"chain\"") { line.replace(", \"dev\": \"lo\"", "") } else { line }
         })
         .collect()
+}
+
+/// The same for several sets of one rule.
+fn are_garbled(theirs: &str, ours: &str) -> bool {
+    let pieces = |text: &str| text.split_inclusive('}').map(str::to_owned).collect::<Vec<_>>();
+    let (theirs, ours) = (pieces(theirs), pieces(ours));
+    theirs.len() > 1
+        && theirs.len() == ours.len()
+        && theirs.iter().zip(&ours).all(|(a, b)| a == b || is_garbled(a, b))
 }
 
 /// Whether the two differ in what one set is compared with and its elements, and nft 1.0.6 lists that as something that it

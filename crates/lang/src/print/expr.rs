@@ -168,9 +168,10 @@ impl Printer<'_> {
                     RelOp::Gte => " >= ",
                     RelOp::Neg => " ! ",
                 });
-                // To nft this has lost its type.
+                // nft looks for the name of the answer with its bytes the wrong way round.
                 if matches!(left.kind, ExprKind::Fib { .. })
                     && !matches!(op, RelOp::Eq | RelOp::Neq | RelOp::Implicit)
+                    && right.value() != Some(0)
                 {
                     self.numeric(|p| p.expr(right));
                 } else {
