@@ -35,6 +35,10 @@ const FLOWTABLE: &str = "table ip t {
 /// A sentence that says which rights or tools are missing.
 pub(crate) fn variants() -> Result<Vec<Variant>> {
     const KERNEL: &str = "kernel-ct-10k";
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    if program.file_name().is_none_or(|name| name != "penstock") {
+        return Err(format!("{} is not penstock, and cannot be run as `penstock up`", program.display()));
+    }
     let bounds = Rc::new(Bounds::new()?);
     let mut all = Vec::new();
     let mut variant = |name: &str, driver: Option<&str>, rules: &str| -> Result<()> {
