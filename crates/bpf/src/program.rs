@@ -358,6 +358,14 @@ impl Link {
         sys::pin(self.fd.as_fd(), &path_name(path)?)
     }
 
+    /// Takes the program off the device at once, whoever else holds the link or has a name for it.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn detach(self) -> io::Result<()> {
+        sys::link_detach(self.fd.as_fd())
+    }
+
     /// Opens one that has a name.
     ///
     /// # Errors

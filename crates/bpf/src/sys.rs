@@ -31,6 +31,7 @@ enum Command {
     MapDeleteBatch = 27,
     LinkCreate = 28,
     LinkUpdate = 29,
+    LinkDetach = 34,
 }
 
 /// Bytes of `union bpf_attr` that are used here.
@@ -291,6 +292,11 @@ pub(crate) fn link_create(prog: BorrowedFd<'_>, device: u32, attach: u32, flags:
 /// Another program in the place of the one that is attached.
 pub(crate) fn link_update(link: BorrowedFd<'_>, prog: BorrowedFd<'_>) -> io::Result<()> {
     Attr::new().fd(0, link).fd(4, prog).call(Command::LinkUpdate).map(drop)
+}
+
+/// Takes the program of a link off its device, at once.
+pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    Attr::new().fd(0, link).call(Command::LinkDetach).map(drop)
 }
 
 /// Gives an object a name in a file system of type bpf, where it outlives the process.

@@ -89,6 +89,8 @@ pub(crate) fn remove_left() -> bool {
     let mut found = false;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
+            // Without its name a link goes later, when others may want the device.
+            let _ = Link::pinned(&entry.path()).and_then(Link::detach);
             found |= fs::remove_file(entry.path()).is_ok();
         }
     }
