@@ -10,7 +10,7 @@ use crate::cache::{DataKind, Field, KeyType};
 use crate::datatype::{DataType, Type};
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, conflict, error};
-use crate::proto::{network, transport, tunnel};
+use crate::proto::{network, tunnel};
 use crate::source::Loc;
 
 /// `NF_NAT_RANGE_*`.
@@ -161,18 +161,10 @@ impl Eval<'_, '_> {
             fields: [Field::base(address), Field::base(DataType::InetService)].into(),
         };
         match &mut addr.kind {
-            ExprKind::Map { key, mappings } => {
-                let sets = matches!(mappings.kind, ExprKind::Set { .. });
-                let _ = key;
-                if self.protocols.at(PayloadBase::Transport).is_none() && sets && !keyed_by_transport(addr) {
-                    return conflict(
-                        addr.loc,
-                        loc,
-                        "transport protocol mapping is only valid after transport protocol match",
-                    );
-                }
+            ExprKind::Map { .. } => {
                 self.expected = ty.expected();
                 self.map(addr)?;
+                self.ports_need_transport(addr, loc)?;
                 if addr.dtype != ty.dtype {
                     return conflict(
                         addr.loc,
@@ -194,9 +186,18 @@ impl Eval<'_, '_> {
             }
             _ => {
                 self.arg(addr, loc, ty.expected())?;
+                self.ports_need_transport(addr, loc)?;
             }
         }
         Ok(())
+    }
+
+    /// Ports beside addresses need a header that has them, which the key of a map may bring along.
+    fn ports_need_transport(&self, addr: &Expr, loc: Loc) -> Result {
+        if self.protocols.at(PayloadBase::Transport).is_some() {
+            return Ok(());
+        }
+        conflict(addr.loc, loc, "transport protocol mapping is only valid after transport protocol match")
     }
 
     pub(crate) fn tproxy(&mut self, stmt: &mut Stmt) -> Result {
@@ -267,20 +268,6 @@ fn is_concat_map(addr: &Expr, eval: &Eval<'_, '_>) -> bool {
         eval.known_set(text).as_ref().map(|s| &s.data),
         Some(Some(DataKind::Value { ty, .. })) if ty.is_concat()
     )
-}
-
-/// Whether looking the key up already asks for a transport header.
-fn keyed_by_transport(addr: &Expr) -> bool {
-    fn transport(e: &Expr) -> bool {
-        match &e.kind {
-            ExprKind::Payload(p) => {
-                p.base == PayloadBase::Transport && !p.raw && p.proto.is_some_and(|p| *p != transport::TH)
-            }
-            ExprKind::Concat(parts) => parts.iter().any(transport),
-            _ => false,
-        }
-    }
-    matches!(&addr.kind, ExprKind::Map { key, .. } if transport(key))
 }
 
 /// First and last address of a prefix.
