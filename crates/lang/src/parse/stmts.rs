@@ -186,9 +186,9 @@ impl Parser<'_> {
                 self.take();
                 let expr = match left.kind {
                     ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => {
-                        self.scoped("meta", Self::target)?
+                        self.written("meta")?
                     }
-                    ExprKind::Ct { .. } => self.scoped("ct", Self::target)?,
+                    ExprKind::Ct { .. } => self.written("ct")?,
                     _ => self.argument()?,
                 };
                 Ok(match left.kind {
@@ -509,10 +509,26 @@ impl Parser<'_> {
                 break;
             }
         }
-        if self.at_keyword() {
-            return self.unexpected(&["end of file", "newline", "semicolon"]);
-        }
+        self.no_keyword_behind()?;
         Ok(flags)
+    }
+
+    /// What follows a statement is still read as if it belonged to it: a keyword there begins no further statement.
+    fn no_keyword_behind(&mut self) -> Parsed<()> {
+        if !self.at_keyword() {
+            return Ok(());
+        }
+        let ends = if self.depth == 0 { &["end of file", "newline", "semicolon"][..] } else { &["newline", "semicolon"] };
+        self.unexpected(ends)
+    }
+
+    /// What `first`, a keyword of the statement, is set to.
+    fn written(&mut self, first: &str) -> Parsed<Expr> {
+        self.scoped(first, |parser| {
+            let expr = parser.target()?;
+            parser.no_keyword_behind()?;
+            Ok(expr)
+        })
     }
 
     /// A string among which the keywords of the statement are still keywords.

@@ -8,6 +8,7 @@ use penstock_sets::{Element, ElementList, InsertError};
 
 use super::index::place;
 use super::reach::Reach;
+use super::sets::STATEMENTS_MAX;
 use super::{Applied, OpenTable};
 use crate::change::Mode;
 use crate::content::Mark;
@@ -15,8 +16,6 @@ use crate::model::{ElementData, ElementValue, MapData, Set};
 use crate::references::{self, Reference};
 use crate::{Blame, Errno, Error, Family, live, places};
 
-/// Most statements of an element (`NFT_SET_EXPR_MAX`).
-const EXPRS_MAX: usize = 2;
 /// Nanoseconds per millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
@@ -359,7 +358,7 @@ fn prepare(set: &Set, family: Family, element: &mut Element<ElementValue>, now: 
         value.change_extras(|extras| extras.exprs.clone_from(&set.exprs));
     } else {
         let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
-        if value.exprs().len() > EXPRS_MAX {
+        if value.exprs().len() > STATEMENTS_MAX {
             return Err(Errno::E2big);
         }
         let templates = &set.exprs;

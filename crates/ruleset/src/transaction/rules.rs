@@ -9,6 +9,7 @@ use penstock_program::verify::{Sets, verify};
 use super::gone::Gone;
 use super::index::{by_handle, by_handle_mut, place};
 use super::reach::Reach;
+use super::sets::STATEMENTS_MAX;
 use super::{Applied, OpenTable};
 use crate::change::{NewRule, Position};
 use crate::model::{MapData, Rule, Set};
@@ -261,13 +262,22 @@ impl OpenTable<'_> {
             if !set.description.dynamic {
                 return Err(Errno::Einval);
             }
-            let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
-            let given = dynset.exprs.len();
-            if !dynset.exprs.iter().all(live::is_stateful)
-                || set.description.timeout && dynset.exprs.iter().any(live::collects)
-                || !set.exprs.is_empty()
-                    && (set.exprs.len() != given || !set.exprs.iter().zip(&dynset.exprs).all(alike))
-            {
+            // One after the other, as nft_dynset_init() does, for the same error.
+            for (n, statement) in dynset.exprs.iter().enumerate() {
+                if n == STATEMENTS_MAX {
+                    return Err(Errno::E2big);
+                }
+                if !live::is_stateful(statement) || set.description.timeout && live::collects(statement) {
+                    return Err(Errno::Eopnotsupp);
+                }
+                match set.exprs.get(n) {
+                    None if set.exprs.is_empty() => {}
+                    None => return Err(Errno::Einval),
+                    Some(wanted) if std::mem::discriminant(wanted) == std::mem::discriminant(statement) => {}
+                    Some(_) => return Err(Errno::Eopnotsupp),
+                }
+            }
+            if set.exprs.len() > dynset.exprs.len() {
                 return Err(Errno::Eopnotsupp);
             }
         }

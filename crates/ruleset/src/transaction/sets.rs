@@ -14,7 +14,7 @@ use crate::{Blame, Errno, Error, Family, live, places, references};
 /// Longest key and longest data, in bytes (`NFT_DATA_VALUE_MAXLEN`).
 const VALUE_MAX: usize = 64;
 /// Most statements of an element (`NFT_SET_EXPR_MAX`).
-const EXPRS_MAX: usize = 2;
+pub(super) const STATEMENTS_MAX: usize = 2;
 
 impl OpenTable<'_> {
     pub(super) fn add_set(&mut self, mode: Mode, mut new: NewSet) -> Result<Applied, Error> {
@@ -146,7 +146,7 @@ fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
             return Err(Errno::Einval);
         }
     }
-    if new.exprs.len() > EXPRS_MAX {
+    if new.exprs.len() > STATEMENTS_MAX {
         return Err(Errno::E2big);
     }
     if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects) {
