@@ -146,6 +146,7 @@ fn are_garbled(theirs: &str, ours: &str) -> bool {
 /// - names of devices in concatenations behind generated numbers, and of devices that begin alike, are empty;
 /// - answers whether an extension header is there become names of protocols;
 /// - what follows the hash of a concatenation is lost;
+/// - cgroups in concatenations of which one field is a wildcard become 0;
 /// - ports of connections in concatenations have no type, and their values are lost;
 /// - a range up to the last value of some bits goes on to the end of the bytes.
 fn is_garbled(theirs: &str, ours: &str) -> bool {
@@ -171,6 +172,8 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
     let empty = [". \"\"", ", \"\"]", "\"\"/", "{\"addr\": \"\""].iter().any(|name| part.contains(name));
     let hashed =
         part.contains("mod 5 seed 0xbeef . ") || part.contains("{\"jhash\"") && part.contains("{\"set\"");
+    let cgroup = part.contains("meta cgroup") && (part.contains(" . 0") || part.contains("{ 0 . "))
+        || part.contains("{\"key\": \"cgroup\"}") && (part.contains(", 0]") || part.contains("[0, "));
     let ends_late = theirs.replace("-255", "-N").contains("-N") || theirs.contains(", 255]");
     let ends_late =
         ends_late && (ours.contains(" & 0x") || ours.contains("\"&\"") || ours.contains("more-fragments"));
@@ -180,7 +183,15 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
     // Raw bits that are written in part have a wrong mask.
     let written = theirs.contains(" set @") && theirs.contains(" & 0x")
         || theirs.contains("{\"mangle\": {\"key\": {\"payload\": {\"base\"") && theirs.contains("{\"&\": [");
-    written || part.contains("[invalid type]") || ports || ends_late || empty || shifted || answers || hashed
+    written
+        || cgroup
+        || part.contains("[invalid type]")
+        || ports
+        || ends_late
+        || empty
+        || shifted
+        || answers
+        || hashed
 }
 
 /// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of JSON: nft 1.0.6 takes it for

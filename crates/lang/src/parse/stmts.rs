@@ -185,9 +185,7 @@ impl Parser<'_> {
             "set" if is_writable(&left) => {
                 self.take();
                 let expr = match left.kind {
-                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => {
-                        self.written("meta")?
-                    }
+                    ExprKind::Meta { .. } if self.inputs.slice(start) == "meta" => self.written("meta")?,
                     ExprKind::Ct { .. } => self.written("ct")?,
                     _ => self.argument()?,
                 };
@@ -518,7 +516,11 @@ impl Parser<'_> {
         if !self.at_keyword() {
             return Ok(());
         }
-        let ends = if self.depth == 0 { &["end of file", "newline", "semicolon"][..] } else { &["newline", "semicolon"] };
+        let ends = if self.depth == 0 {
+            &["end of file", "newline", "semicolon"][..]
+        } else {
+            &["newline", "semicolon"]
+        };
         self.unexpected(ends)
     }
 
