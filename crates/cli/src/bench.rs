@@ -8,7 +8,7 @@ use std::time::Duration;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_bench::{BENCHES, Bench, Effort, plot, report};
 
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -93,16 +93,9 @@ fn number(parser: &mut lexopt::Parser, option: &str) -> Result<u64, String> {
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprint!("penstock bench: {message}\n\n{}", usage());
-            return ExitCode::from(2);
-        }
+    let options = match given("bench", parse(args), usage) {
+        Ok(options) => options,
+        Err(status) => return status,
     };
     if let Some(directory) = &options.plot
         && let Err(e) = std::fs::create_dir_all(directory)

@@ -13,7 +13,7 @@ use penstock_daemon::control::{CaptureCall, Captured};
 use penstock_io::PcapngWriter;
 
 use crate::dataplane::connect;
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -140,16 +140,9 @@ fn number<T: std::str::FromStr>(text: &str, option: &str) -> Result<T, String> {
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprint!("penstock capture: {message}\n\n{}", usage());
-            return ExitCode::from(2);
-        }
+    let options = match given("capture", parse(args), usage) {
+        Ok(options) => options,
+        Err(status) => return status,
     };
     if options.write.is_none() && io::stdout().is_terminal() {
         eprintln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");

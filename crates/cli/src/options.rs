@@ -1,5 +1,7 @@
 //! The options of every command: the tables that parsers, usage texts, completion and manual pages agree on.
 
+use std::process::ExitCode;
+
 /// One option of a command.
 pub struct Opt {
     /// `-c`
@@ -55,6 +57,26 @@ impl Opt {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let short = self.short.map(|c| format!("-{c}"));
         short.into_iter().chain(self.long.map(|l| format!("--{l}")))
+    }
+}
+
+/// What a command has to do. Where that is only to say how it is used, because it was asked (`None`) or because of an error,
+/// that is done, and the command ends with the status.
+pub fn given<T>(
+    command: &str,
+    parsed: Result<Option<T>, String>,
+    usage: impl FnOnce() -> String,
+) -> Result<T, ExitCode> {
+    match parsed {
+        Ok(Some(options)) => Ok(options),
+        Ok(None) => {
+            print!("{}", usage());
+            Err(ExitCode::SUCCESS)
+        }
+        Err(message) => {
+            eprint!("penstock {command}: {message}\n\n{}", usage());
+            Err(ExitCode::from(2))
+        }
     }
 }
 

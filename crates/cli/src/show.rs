@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::dataplane::{ask, connect};
 use crate::metrics;
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -93,17 +93,10 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    match parse(args) {
-        Ok(Some((message, None))) => ask(&message),
-        Ok(Some((message, Some(file)))) => to_file(&message, &file),
-        Ok(None) => {
-            print!("{}", usage());
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprint!("penstock show: {message}\n\n{}", usage());
-            ExitCode::from(2)
-        }
+    match given("show", parse(args), usage) {
+        Ok((message, None)) => ask(&message),
+        Ok((message, Some(file))) => to_file(&message, &file),
+        Err(status) => status,
     }
 }
 

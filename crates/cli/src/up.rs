@@ -18,7 +18,7 @@ use penstock_ruleset::Generation;
 
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::run::profile::Profile;
 use crate::run::trace::Tracer;
 use crate::{log, nft, show};
@@ -213,16 +213,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprint!("penstock up: {message}\n\n{}", usage());
-            return ExitCode::from(2);
-        }
+    let options = match given("up", parse(args), usage) {
+        Ok(options) => options,
+        Err(status) => return status,
     };
     let config = Config {
         ports: options.ports,

@@ -19,7 +19,7 @@ use penstock_daemon::control::ShowAs;
 use penstock_daemon::control::protocol::Message;
 
 use crate::dataplane::connect;
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use snapshot::{Row, Snapshot, View};
 use terminal::Terminal;
 
@@ -87,16 +87,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match parse(args) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprint!("penstock top: {message}\n\n{}", usage());
-            return ExitCode::from(2);
-        }
+    let options = match given("top", parse(args), usage) {
+        Ok(options) => options,
+        Err(status) => return status,
     };
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
