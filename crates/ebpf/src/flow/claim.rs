@@ -44,21 +44,13 @@ pub(super) fn take(asm: &mut Asm, claims: &Arc<Map>, zero: i16, taken: Label, im
 /// The filter: 0 for packets that the program at tcx will forward.
 pub(super) fn filter(flows: &Flows, claims: &Arc<Map>, address: Option<Mac>) -> Result<Code, AsmError> {
     let mut asm = Asm::new();
-    let (socket, v6, tagged) = (asm.label(), asm.label(), asm.label());
+    let (socket, v6) = (asm.label(), asm.label());
     asm.mov(R6, R1);
     if address.is_some() {
         asm.load(Width::W, R2, R6, SKB_PKT_TYPE);
         asm.jump_if(Cond::Ne, R2, 0, socket);
     }
-    asm.mov(R7, 0);
-    asm.load(Width::W, R2, R6, SKB_VLAN_PRESENT);
-    asm.jump_if(Cond::Eq, R2, 0, tagged);
-    asm.load(Width::W, R7, R6, SKB_VLAN_TCI);
-    asm.alu(Alu::And, R7, 0xfff);
-    asm.load(Width::W, R2, R6, SKB_VLAN_PROTO);
-    asm.alu(Alu::Lsh, R2, 16);
-    asm.alu(Alu::Or, R7, R2);
-    asm.bind(tagged);
+    tag_of_skb(&mut asm, R6, R7, R2);
     asm.load(Width::W, R2, R6, SKB_PROTOCOL);
     asm.jump_if(Cond::Eq, R2, raw(ethernet::IPV6), v6);
     asm.jump_if(Cond::Ne, R2, raw(ethernet::IPV4), socket);

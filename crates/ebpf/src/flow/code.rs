@@ -27,9 +27,9 @@ const fn fields(place: Place) -> Fields {
 pub(super) const SKB_LEN: i16 = 0;
 pub(super) const SKB_PKT_TYPE: i16 = 4;
 pub(super) const SKB_PROTOCOL: i16 = 16;
-pub(super) const SKB_VLAN_PRESENT: i16 = 20;
-pub(super) const SKB_VLAN_TCI: i16 = 24;
-pub(super) const SKB_VLAN_PROTO: i16 = 28;
+const SKB_VLAN_PRESENT: i16 = 20;
+const SKB_VLAN_TCI: i16 = 24;
+const SKB_VLAN_PROTO: i16 = 28;
 pub(super) const SKB_DEVICE: i16 = 40;
 pub(super) const SKB_GSO_SIZE: i16 = 176;
 
@@ -207,7 +207,7 @@ impl Writer<'_> {
 
     /// As [`Writer::link`], at tcx.
     fn buffer(&mut self) -> Label {
-        let (v6, untagged, linear) = (self.asm.label(), self.asm.label(), self.asm.label());
+        let (v6, linear) = (self.asm.label(), self.asm.label());
         self.asm.mov(CONTEXT, R1);
         if let Some(claims) = &self.site.claims {
             self.asm.store(Width::W, R10, OPAQUE, 0);
@@ -231,15 +231,7 @@ impl Writer<'_> {
         asm.mov(R1, CONTEXT);
         asm.call(Helper::SkbPullData);
         asm.bind(linear);
-        asm.mov(R5, 0);
-        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PRESENT);
-        asm.jump_if(Cond::Eq, R4, 0, untagged);
-        asm.load(Width::W, R5, CONTEXT, SKB_VLAN_TCI);
-        asm.alu(Alu::And, R5, 0xfff);
-        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PROTO);
-        asm.alu(Alu::Lsh, R4, 16);
-        asm.alu(Alu::Or, R5, R4);
-        asm.bind(untagged);
+        tag_of_skb(asm, CONTEXT, R5, R4);
         asm.store(Width::W, R10, OPAQUE, ETHERNET);
         asm.load(Width::W, OFFSET, R10, OPAQUE);
         asm.jump_if(Cond::Gt, OFFSET, FURTHEST, self.next);
@@ -737,4 +729,19 @@ impl Writer<'_> {
         }
         self.asm.exit();
     }
+}
+
+/// Puts the tag that an skb has beside its frame into `tag`: the VLAN below its protocol, or 0. The skb's address stays in
+/// `skb`, `scratch` does not keep what it had.
+pub(super) fn tag_of_skb(asm: &mut Asm, skb: Reg, tag: Reg, scratch: Reg) {
+    let untagged = asm.label();
+    asm.mov(tag, 0);
+    asm.load(Width::W, scratch, skb, SKB_VLAN_PRESENT);
+    asm.jump_if(Cond::Eq, scratch, 0, untagged);
+    asm.load(Width::W, tag, skb, SKB_VLAN_TCI);
+    asm.alu(Alu::And, tag, 0xfff);
+    asm.load(Width::W, scratch, skb, SKB_VLAN_PROTO);
+    asm.alu(Alu::Lsh, scratch, 16);
+    asm.alu(Alu::Or, tag, scratch);
+    asm.bind(untagged);
 }
