@@ -62,8 +62,20 @@ impl Conntrack {
             self.statistics.chaintoolong += 1;
             return self.refuse(packet, n);
         }
+        if !self.claim(n) {
+            self.index.remove(hashes[0], n, Direction::Original);
+            self.index.remove(hashes[1], n, Direction::Reply);
+            return self.refuse(packet, n);
+        }
         self.start(n);
         Verdict::Accept
+    }
+
+    /// Tells other workers whose a connection's tuples are; `false` if one is another's.
+    #[inline]
+    pub(crate) fn claim(&self, n: u32) -> bool {
+        let e = &self.store[n];
+        self.member.as_ref().is_none_or(|member| member.claim([&e.original, &e.reply]))
     }
 
     /// Begins the life of an entry that is in the hash table.
@@ -118,6 +130,10 @@ impl Conntrack {
                     }
                 }
                 None if self.index.insert(reply_hash, n, Direction::Reply).is_ok() => {
+                    if !self.claim(n) {
+                        self.index.remove(reply_hash, n, Direction::Reply);
+                        return self.refuse(packet, n);
+                    }
                     let e = &mut self.store[n];
                     e.expires = SECOND;
                     e.status |= status::NAT_CLASH | status::FIXED_TIMEOUT;

@@ -6,6 +6,7 @@ use crate::events::event;
 use crate::hash::Hasher;
 use crate::index::{self, Index};
 use crate::settings::{LONGEST, SECOND, Settings, Timeouts, Tracker};
+use crate::shared::{Member, Shared};
 use crate::source::Sources;
 use crate::store::{Store, Waiting};
 use crate::template::{Policies, Templates};
@@ -13,6 +14,7 @@ use crate::tuple::IPV4;
 use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo};
 use penstock_wire::checksum;
+use std::sync::Arc;
 
 /// Where a packet is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +159,8 @@ pub struct Conntrack {
     /// Those of connections that ended.
     pub(crate) offloads_ended: Vec<u64>,
     pub(crate) statistics: Statistics,
+    /// Its place among several workers.
+    pub(crate) member: Option<Member>,
 }
 
 impl std::fmt::Debug for Conntrack {
@@ -202,8 +206,15 @@ impl Conntrack {
             offloads: Vec::new(),
             offloads_ended: Vec::new(),
             statistics: Statistics::default(),
+            member: None,
             settings,
         }
+    }
+
+    /// An empty table of one of several workers, by its number from 0 on. Limits are for all of them together.
+    pub fn of_worker(settings: Settings, seed: u64, shared: &Arc<Shared>, worker: usize) -> Self {
+        let member = Some(Member { shared: shared.clone(), worker });
+        Self { member, ..Self::with_seed(settings, seed) }
     }
 
     /// The settings.
@@ -259,6 +270,12 @@ impl Conntrack {
     /// Connections in the table, those that wait for their confirmation included (`nf_conntrack_count`).
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// The same of all workers.
+    #[inline]
+    pub(crate) fn count_of_all(&self) -> u32 {
+        self.member.as_ref().map_or(self.count, Member::connections)
     }
 
     /// Connections that wait for their confirmation: while there are any, a packet of the same flow would begin another, and
@@ -321,6 +338,9 @@ impl Conntrack {
         let hash = self.hasher.tuple(tuple);
         let store = &self.store;
         let me = store.get_live(except);
+        if self.member.as_ref().is_some_and(|member| member.is_anothers(tuple)) {
+            return true;
+        }
         self.index
             .find(hash, |n, dir| {
                 let e = &store[n];
@@ -336,9 +356,9 @@ impl Conntrack {
 
     /// A new entry that is not confirmed yet; `None` if the table is full (`__nf_conntrack_alloc()`).
     pub(crate) fn allocate(&mut self, original: &Tuple, reply: &Tuple, hash: u64) -> Option<u32> {
-        if self.count >= self.settings.max() {
+        if self.count_of_all() >= self.settings.max() {
             self.expire(self.now);
-            if self.count >= self.settings.max() && !self.early_drop(hash) {
+            if self.count_of_all() >= self.settings.max() && !self.early_drop(hash) {
                 self.pressure.wanted = true;
                 self.statistics.table_full += 1;
                 return None;
@@ -352,6 +372,9 @@ impl Conntrack {
         let n = self.store.take();
         self.store.wait(n, Waiting::Unconfirmed, self.now);
         self.count += 1;
+        if let Some(member) = &self.member {
+            member.count(true);
+        }
         self.count_zone(original.zone, true);
         let mut flags = 0;
         if self.settings.acct {
@@ -386,6 +409,9 @@ impl Conntrack {
             let hashes = [self.hasher.tuple(&e.original), self.hasher.tuple(&e.reply)];
             self.index.remove(hashes[0], n, Direction::Original);
             self.index.remove(hashes[1], n, Direction::Reply);
+            if let Some(member) = &self.member {
+                member.release([&e.original, &e.reply]);
+            }
             if self.stamped(n) {
                 self.stamps[n as usize][1] = self.now;
             }
@@ -403,6 +429,9 @@ impl Conntrack {
             self.forget_helper(n);
         }
         self.count -= 1;
+        if let Some(member) = &self.member {
+            member.count(false);
+        }
         self.count_zone(zone, false);
         self.store[n].status |= status::DYING;
     }

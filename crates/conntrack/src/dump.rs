@@ -262,6 +262,12 @@ impl Conntrack {
             self.destroy(n);
             return Err("no place near its hash".into());
         }
+        if !self.claim(n) {
+            self.index.remove(hashes[0], n, Direction::Original);
+            self.index.remove(hashes[1], n, Direction::Reply);
+            self.destroy(n);
+            return Err("another worker has this connection".into());
+        }
         let e = &mut self.store[n];
         const NOT_LOADED: u32 = status::DYING | status::TEMPLATE | status::OFFLOAD | status::HW_OFFLOAD;
         e.status = status & !NOT_LOADED;

@@ -96,8 +96,14 @@ impl Expectation {
         address && (!self.source_port || self.tuple.src_id == tuple.src_id)
     }
 
+    /// The same as far as it is known of a packet that just arrived; its destination is the one that is expected.
+    pub(crate) fn is_met_by(&self, tuple: &Tuple) -> bool {
+        let key = self.tuple.protocol == penstock_wire::protocol::GRE;
+        self.meets(&if key { Tuple { src_id: self.tuple.src_id, ..*tuple } } else { *tuple })
+    }
+
     /// Whether some connection would be both (`expect_clash()`); their destinations are the same.
-    fn clashes(&self, other: &Self) -> bool {
+    pub(crate) fn clashes(&self, other: &Self) -> bool {
         let both = |i: usize| self.source_mask[i] & other.source_mask[i];
         (0..16).all(|i| (self.tuple.src[i] ^ other.tuple.src[i]) & both(i) == 0)
             && (!(self.source_port && other.source_port) || self.tuple.src_id == other.tuple.src_id)
@@ -203,6 +209,9 @@ impl Conntrack {
         if self.expects.len() >= self.settings.expect_max as usize || same.len() >= SAME_DESTINATION {
             return Err(ExpectError::TableFull);
         }
+        if let Some(member) = &self.member {
+            member.expect(&expectation, self.settings.expect_max)?;
+        }
         let expires = self.now.saturating_add(expectation.timeout.min(LONGEST));
         let x = &mut self.expects;
         let stored = Some(Stored { expectation, expires });
@@ -226,6 +235,9 @@ impl Conntrack {
     fn unexpect(&mut self, id: u32) {
         let x = &mut self.expects;
         let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        if let Some(member) = &self.member {
+            member.unexpect(&stored.expectation);
+        }
         x.free.push(id);
         x.deadlines.remove(&(stored.expires, id));
         let destination = stored.expectation.destination();

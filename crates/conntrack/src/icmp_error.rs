@@ -2,15 +2,48 @@
 
 use crate::Direction;
 use crate::conntrack::{Conntrack, Hook, Seen};
-use crate::dissect;
+use crate::dissect::{self, Layers};
 use crate::tuple::{IPV4, IPV6};
 use penstock_packet::{Ct, CtInfo};
 use penstock_wire::{icmp, icmpv6, protocol};
 
 /// Option of a redirect that quotes the packet (RFC 4861, 4.6.3).
 const REDIRECTED_HEADER: u8 = 4;
+/// Bytes of a redirect before its options.
+const REDIRECT_LEN: usize = icmpv6::LEN + 32;
 /// The highest type that is known (`NR_ICMP_TYPES`).
 const ICMP_TYPES: u8 = 18;
+
+/// Where the packet begins that a redirect quotes, if it does; `offset` is where the message begins.
+fn redirected(network: &[u8], offset: usize) -> Option<usize> {
+    let mut at = offset + REDIRECT_LEN;
+    while let Some(&[kind, units]) = network.get(at..at + 2).and_then(|b| b.first_chunk()) {
+        if kind == REDIRECTED_HEADER && units != 0 {
+            return Some(at + 8);
+        }
+        if units == 0 {
+            break;
+        }
+        at += usize::from(units) * 8;
+    }
+    None
+}
+
+/// The packet that an ICMP message quotes: errors and redirects do.
+pub(crate) fn quoted<'a>(network: &'a [u8], at: &Layers) -> Option<&'a [u8]> {
+    let transport = network.get(at.offset..)?;
+    match (at.l3, at.protocol) {
+        (IPV4, protocol::ICMP) if icmp::is_error(icmp::Header::new(transport)?.kind()) => {
+            transport.get(icmp::LEN..)
+        }
+        (IPV6, protocol::ICMPV6) => match icmpv6::Header::new(transport)?.kind() {
+            icmpv6::REDIRECT => network.get(redirected(network, at.offset)?..),
+            kind if icmpv6::is_error(kind) => transport.get(icmpv6::LEN..),
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 impl Conntrack {
     /// What an ICMP message is if it is no request or reply (`nf_conntrack_handle_icmp()`): related to a connection,
@@ -70,24 +103,16 @@ impl Conntrack {
 
     /// A redirect is related to the flow that it quotes, and untracked if it quotes none (`nf_conntrack_icmpv6_redirect()`).
     fn redirect(&mut self, p: &Seen<'_>, to: &[u8; 16], template: u16) -> Option<Ct> {
-        const FIXED: usize = icmpv6::LEN + 32;
         const HOP_LIMIT: usize = 7;
         let h = p.transport();
-        let fixed = h.get(..FIXED);
+        let fixed = h.get(..REDIRECT_LEN);
         if p.network.get(HOP_LIMIT) != Some(&255) || fixed.is_none_or(|f| f[1] != 0) {
             return self.refuse_error();
         }
-        let mut at = p.at.offset + FIXED;
-        while let Some(&[kind, units]) = p.network.get(at..at + 2).and_then(|b| b.first_chunk()) {
-            if units == 0 {
-                break;
-            }
-            if kind == REDIRECTED_HEADER {
-                return self.related(p, at + 8, to, template);
-            }
-            at += usize::from(units) * 8;
+        match redirected(p.network, p.at.offset) {
+            Some(quoted) => self.related(p, quoted, to, template),
+            None => Some(Ct { info: CtInfo::Untracked, ..Ct::default() }),
         }
-        Some(Ct { info: CtInfo::Untracked, ..Ct::default() })
     }
 
     /// The connection of the packet that is quoted from `inner` on (`nf_conntrack_inet_error()`). It goes to whom the error

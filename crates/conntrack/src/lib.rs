@@ -3,7 +3,8 @@
 //! A [`Tuple`] names one direction of a flow. [`Conntrack`] is the table of one worker: [`Conntrack::track`] gives a packet
 //! its connection before rules see it, [`Conntrack::confirm`] enters new ones when the packet leaves. A packet holds its
 //! connection by number and serial ([`penstock_packet::Ct`]), so one that ended is noticed. The clock is the time of the
-//! packets. This crate knows neither rules nor devices.
+//! packets. Several workers have a table each, and know of each other's by [`Shared`]. This crate knows neither
+//! rules nor devices.
 //!
 //! ```
 //! use penstock_conntrack::{Conntrack, Hook, Settings, Verdict};
@@ -27,6 +28,7 @@ mod confirm;
 mod conntrack;
 mod date;
 mod dccp;
+mod directory;
 mod dissect;
 mod dump;
 mod entry;
@@ -46,6 +48,7 @@ mod pressure;
 mod sctp;
 mod seqadj;
 mod settings;
+mod shared;
 mod source;
 mod store;
 mod tcp;
@@ -65,6 +68,7 @@ pub use listing::{ExpectationLine, Line, Style};
 pub use offload::Return;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
+pub use shared::{Datagram, Shared, Whose};
 pub use template::{PolicyError, Template};
 pub use track::Sought;
 pub use tuple::{Direction, Tuple};

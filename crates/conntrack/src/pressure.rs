@@ -50,7 +50,7 @@ impl Conntrack {
         }
         let enough = (u64::from(self.settings.max()) * 95 / 100) as u32;
         for _ in 0..SWEEP {
-            if self.count() <= enough {
+            if self.count_of_all() <= enough {
                 self.pressure.wanted = false;
                 return;
             }

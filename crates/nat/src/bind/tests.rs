@@ -1,6 +1,6 @@
 use super::*;
 use penstock_conntrack::tuple::address;
-use penstock_conntrack::{Hook, Settings, Verdict};
+use penstock_conntrack::{Hook, Settings, Shared, Verdict, Whose};
 use penstock_packet::CtInfo;
 use penstock_wire::build::*;
 use penstock_wire::ethernet;
@@ -93,6 +93,30 @@ fn many_clients_share_an_address_without_two_having_one_port() {
         let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
         assert!(seen.insert(port));
         let (packet, _) = nat.pass(&udp((SERVER, 53), (ROUTER, port)), None);
+        assert_eq!(packet.network(), udp((SERVER, 53), (&from, 4000)));
+    }
+}
+
+#[test]
+fn many_clients_of_several_workers_share_an_address_without_two_having_one_port() {
+    let shared = Shared::new(2, &Settings::default(), 1);
+    let mut workers = [0, 1].map(|worker| Nat {
+        table: Conntrack::of_worker(Settings::default(), 1, &shared, worker),
+        random: fastrand::Rng::with_seed(1),
+    });
+    let range = ranges(ROUTER);
+    let mut seen = std::collections::HashSet::new();
+    for client in 0..200u8 {
+        let from = format!("198.18.0.{client}");
+        let there = udp((&from, 4000), (SERVER, 53));
+        let Whose::Of(owner) = shared.whose(&there) else { panic!("no fragment") };
+        let (packet, confirmed) = workers[owner].pass(&there, Some(&range));
+        assert!(confirmed);
+        let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
+        assert!(seen.insert(port));
+        let back = udp((SERVER, 53), (ROUTER, port));
+        assert_eq!(shared.whose(&back), Whose::Of(owner));
+        let (packet, _) = workers[owner].pass(&back, None);
         assert_eq!(packet.network(), udp((SERVER, 53), (&from, 4000)));
     }
 }

@@ -1,0 +1,333 @@
+//! What the tables of several workers have in common: whose a packet is, which tuples and expectations others have, and how
+//! many connections there are in all.
+//!
+//! A connection is one worker's. Where nothing else is known a symmetric hash over addresses and ports says which, so both
+//! directions meet there. What a connection has beyond that (a translated reply tuple, a connection that was announced) its
+//! worker enters here when it begins, and takes back when it ends:
+//!
+//! ```text
+//! packet -> tuple (of an ICMP error: of the packet inside, inverted)
+//!             |-> directory of all tuples     asked only while some tuple is not with the worker that the hash names,
+//!             |                               or something is expected
+//!             |-> expectations                asked only while there are any
+//!             \-> symmetric hash
+//! ```
+//!
+//! Zones do not count here, since they are not known of a packet when it arrives: connections that differ in their zone only
+//! are one worker's. Nor do source keys of GRE, which the tables know from PPTP's control connections.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::directory::{self, Directory};
+use crate::dissect;
+use crate::expect::{ExpectError, Expectation};
+use crate::hash::Hasher;
+use crate::icmp_error::quoted;
+use crate::tuple::{IPV4, IPV6};
+use crate::{Settings, Tuple};
+use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
+
+/// Counts of the filter before the expectations.
+const FILTER: usize = 4096;
+
+/// What the workers of one path share.
+#[derive(Debug)]
+pub struct Shared {
+    workers: usize,
+    hasher: Hasher,
+    directory: Directory,
+    /// Tuples in the directory that are not with the worker that their hash names.
+    strays: AtomicU32,
+    /// Connections of all workers.
+    connections: AtomicU32,
+    expected: Expected,
+}
+
+/// Expectations of all workers by their destination.
+#[derive(Debug)]
+struct Expected {
+    count: AtomicU32,
+    /// How many there are with this hash: the lock is only for those who are expected.
+    filter: Box<[AtomicU32]>,
+    all: Mutex<HashMap<Tuple, Vec<(usize, Expectation)>>>,
+}
+
+/// Whose a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// This worker's.
+    Of(usize),
+    /// A fragment. Its worker is known by its datagram's first one only.
+    Fragment {
+        /// What all fragments of the datagram have in common.
+        datagram: Datagram,
+        /// The worker that finds out.
+        finder: usize,
+        /// The datagram's worker, if this is the first fragment.
+        first: Option<usize>,
+    },
+}
+
+/// What fragments of one datagram have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Datagram {
+    src: [u8; 16],
+    dst: [u8; 16],
+    id: u32,
+    /// Of IPv4 only.
+    protocol: u8,
+    l3: u8,
+}
+
+/// A tuple as it is known of a packet when it arrives.
+fn seen(t: &Tuple) -> Tuple {
+    let src_id = if t.protocol == protocol::GRE { 0 } else { t.src_id };
+    Tuple { zone: 0, src_id, ..*t }
+}
+
+fn destination(t: &Tuple) -> Tuple {
+    Tuple { src: [0; 16], src_id: 0, zone: 0, ..*t }
+}
+
+impl Shared {
+    /// For so many workers, at most 255, and connections as the settings say.
+    pub fn new(workers: usize, settings: &Settings, seed: u64) -> Arc<Self> {
+        Arc::new(Shared {
+            workers: workers.clamp(1, directory::MOST),
+            hasher: Hasher::new(&mut fastrand::Rng::with_seed(seed)),
+            directory: Directory::new(settings.max()),
+            strays: AtomicU32::new(0),
+            connections: AtomicU32::new(0),
+            expected: Expected {
+                count: AtomicU32::new(0),
+                filter: (0..FILTER).map(|_| AtomicU32::new(0)).collect(),
+                all: Mutex::default(),
+            },
+        })
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    fn spread(&self, hash: u64) -> usize {
+        ((hash >> 32) * self.workers as u64 >> 32) as usize
+    }
+
+    /// The worker of a tuple and of its inverse, if nothing else is known.
+    #[inline]
+    pub fn home(&self, t: &Tuple) -> usize {
+        let ports = !matches!(t.protocol, protocol::ICMP | protocol::ICMPV6 | protocol::GRE);
+        let (src_id, dst_id) = if ports { (t.src_id, t.dst_id) } else { (0, 0) };
+        let (src, dst) = ((t.src, src_id), (t.dst, dst_id));
+        let (low, high) = if src <= dst { (src, dst) } else { (dst, src) };
+        let between = if matches!(t.protocol, protocol::ICMP | protocol::ICMPV6) { t.src_id } else { 0 };
+        let both = Tuple {
+            src: low.0,
+            dst: high.0,
+            src_id: low.1,
+            dst_id: high.1,
+            zone: between,
+            l3: t.l3,
+            protocol: t.protocol,
+        };
+        self.spread(self.hasher.tuple(&both))
+    }
+
+    /// The worker of a packet that looks like this.
+    #[inline]
+    pub fn owner(&self, t: &Tuple) -> usize {
+        if self.strays.load(Relaxed) != 0 || self.expected.count.load(Relaxed) != 0 {
+            let t = seen(t);
+            let found = self.directory.find(self.hasher.tuple(&t)).or_else(|| self.expecting(&t));
+            if let Some(worker) = found {
+                return worker;
+            }
+        }
+        self.home(t)
+    }
+
+    /// Whose a packet is: `network` are its bytes from the IP header on. What is no packet of IP, or cut, is the first worker's.
+    #[inline]
+    pub fn whose(&self, network: &[u8]) -> Whose {
+        if let Some((datagram, is_first)) = datagram(network) {
+            let addresses = Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
+            let finder = self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
+            return Whose::Fragment { datagram, finder, first: is_first.then(|| self.of_whole(network)) };
+        }
+        Whose::Of(self.of_whole(network))
+    }
+
+    #[inline]
+    fn of_whole(&self, network: &[u8]) -> usize {
+        let Some(at) = dissect::layers(network) else { return 0 };
+        let inner = match at.protocol {
+            protocol::ICMP | protocol::ICMPV6 => quoted(network, &at),
+            _ => None,
+        };
+        let tuple = match inner {
+            Some(inner) => dissect::layers(inner)
+                .filter(|inner| inner.l3 == at.l3)
+                .and_then(|at| dissect::tuple(inner, &at, 0, |_| 0)?.invert()),
+            None => None,
+        };
+        match tuple.or_else(|| dissect::tuple(network, &at, 0, |_| 0)) {
+            Some(tuple) => self.owner(&tuple),
+            None => 0,
+        }
+    }
+
+    // ---- expectations ----
+
+    fn filter(&self, destination: &Tuple) -> Option<&AtomicU32> {
+        self.expected.filter.get(self.hasher.tuple(destination) as usize % FILTER)
+    }
+
+    fn expectations(&self) -> MutexGuard<'_, HashMap<Tuple, Vec<(usize, Expectation)>>> {
+        self.expected.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker that expects a tuple.
+    fn expecting(&self, t: &Tuple) -> Option<usize> {
+        let to = destination(t);
+        if self.filter(&to)?.load(Relaxed) == 0 {
+            return None;
+        }
+        let all = self.expectations();
+        all.get(&to)?.iter().rev().find(|(_, expected)| expected.is_met_by(t)).map(|(worker, _)| *worker)
+    }
+}
+
+/// A worker's place among those who share.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub shared: Arc<Shared>,
+    pub worker: usize,
+}
+
+impl Member {
+    fn hash(&self, t: &Tuple) -> u64 {
+        self.shared.hasher.tuple(&seen(t))
+    }
+
+    /// Connections of all workers.
+    pub fn connections(&self) -> u32 {
+        self.shared.connections.load(Relaxed)
+    }
+
+    /// One connection more, or less.
+    pub fn count(&self, up: bool) {
+        let count = &self.shared.connections;
+        if up {
+            count.fetch_add(1, Relaxed)
+        } else {
+            count.fetch_sub(1, Relaxed)
+        };
+    }
+
+    /// Whether another worker has a tuple.
+    pub fn is_anothers(&self, t: &Tuple) -> bool {
+        self.shared.directory.find(self.hash(t)).is_some_and(|worker| worker != self.worker)
+    }
+
+    /// Enters both tuples of a connection; `false` if one is another worker's.
+    pub fn claim(&self, tuples: [&Tuple; 2]) -> bool {
+        let [first, second] = tuples.map(|t| self.hash(t));
+        let directory = &self.shared.directory;
+        if directory.claim(first, self.worker).is_err() {
+            return false;
+        }
+        if directory.claim(second, self.worker).is_err() {
+            directory.release(first, self.worker);
+            return false;
+        }
+        self.shared.strays.fetch_add(self.strays(tuples), Relaxed);
+        true
+    }
+
+    /// Takes both tuples of a connection back.
+    pub fn release(&self, tuples: [&Tuple; 2]) {
+        tuples.into_iter().for_each(|t| self.shared.directory.release(self.hash(t), self.worker));
+        self.shared.strays.fetch_sub(self.strays(tuples), Relaxed);
+    }
+
+    fn strays(&self, tuples: [&Tuple; 2]) -> u32 {
+        tuples.into_iter().filter(|t| self.shared.home(t) != self.worker).count() as u32
+    }
+
+    /// Enters an expectation.
+    ///
+    /// # Errors
+    /// Another worker expects what cannot be told from it, or all together expect `max`.
+    pub fn expect(&self, expectation: &Expectation, max: u32) -> Result<(), ExpectError> {
+        let to = destination(&expectation.tuple);
+        let mut all = self.shared.expectations();
+        if self.shared.expected.count.load(Relaxed) >= max {
+            return Err(ExpectError::TableFull);
+        }
+        let same = all.entry(to).or_default();
+        if same.iter().any(|(worker, other)| *worker != self.worker && expectation.clashes(other)) {
+            return Err(ExpectError::Busy);
+        }
+        same.push((self.worker, expectation.clone()));
+        self.shared.expected.count.fetch_add(1, Relaxed);
+        if let Some(filter) = self.shared.filter(&to) {
+            filter.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes an expectation back.
+    pub fn unexpect(&self, expectation: &Expectation) {
+        let to = destination(&expectation.tuple);
+        let mut all = self.shared.expectations();
+        let Some(same) = all.get_mut(&to) else { return };
+        let Some(place) = same.iter().position(|(w, e)| *w == self.worker && e == expectation) else {
+            return;
+        };
+        same.remove(place);
+        if same.is_empty() {
+            all.remove(&to);
+        }
+        self.shared.expected.count.fetch_sub(1, Relaxed);
+        if let Some(filter) = self.shared.filter(&to) {
+            filter.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// What a fragment is of, and whether it is the first one; `None` for what is no fragment.
+fn datagram(network: &[u8]) -> Option<(Datagram, bool)> {
+    match network.first()? >> 4 {
+        4 => {
+            let h = ipv4::Header::new(network)?;
+            if !h.is_fragment() {
+                return None;
+            }
+            let (mut src, mut dst) = ([0; 16], [0; 16]);
+            src[..4].copy_from_slice(&h.src().octets());
+            dst[..4].copy_from_slice(&h.dst().octets());
+            let datagram = Datagram { src, dst, id: h.id().into(), protocol: h.protocol(), l3: IPV4 };
+            Some((datagram, h.fragment_offset() == 0))
+        }
+        6 => {
+            let h = ipv6::Header::new(network)?;
+            if !ipv6_ext::is_extension(h.next_header()) {
+                return None;
+            }
+            let at =
+                ipv6_ext::find(network, Some(protocol::FRAGMENT), ipv6_ext::Walk::default()).ok()?.offset;
+            let f = ipv6_ext::Fragment::new(network.get(at..)?)?;
+            if f.fragment_offset() == 0 && !f.more() {
+                return None;
+            }
+            let (src, dst) = (h.src().octets(), h.dst().octets());
+            let datagram = Datagram { src, dst, id: f.id(), protocol: 0, l3: IPV6 };
+            Some((datagram, f.fragment_offset() == 0))
+        }
+        _ => None,
+    }
+}
