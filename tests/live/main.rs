@@ -16,6 +16,7 @@ mod offload;
 mod programs;
 mod see;
 mod systemd;
+mod uppers;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that has neighbours found out.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use penstock_io::device::{Tap, wait};
 use penstock_net::{Link, LinkKind, Mac, Network};
-use penstock_netlink::links::{Change, change};
+use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Socket, State};
 
 use crate::guardian::Heir;
@@ -15,7 +16,7 @@ use crate::inbox::Inbox;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Wire, WireConfig};
-use crate::takeover::{Taken, record, resume};
+use crate::takeover::{Taken, record, resume, stands_on};
 use crate::worker::Request;
 
 /// What others ask of this thread.
@@ -68,14 +69,29 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
+    /// The port that a device is, or stands on as a VLAN.
+    fn port_below(&self, device: &Device) -> Option<usize> {
+        let is_below =
+            |p: &Followed| p.taken.tap == device.link.index || stands_on(&self.state, device, p.taken.tap);
+        self.ports.iter().position(is_below)
+    }
+
     /// The network of what is known. Rules see the kind of the device, not that a TAP stands for it, and ports of a bridge
-    /// are isolated from each other on the host's side only.
+    /// are isolated from each other only if they were before they were taken.
     pub(crate) fn network(&self) -> Network {
+        let ours: HashMap<u32, usize> = self
+            .state
+            .devices()
+            .iter()
+            .filter_map(|device| Some((device.link.index, self.port_below(device)?)))
+            .collect();
         let adjust = |link: &mut Link| {
-            let Some(port) = self.ports.iter().find(|p| p.taken.tap == link.index) else { return };
-            link.kind = LinkKind::Wire { peer: None, kind: port.kind.clone() };
-            if let Some(port) = &mut link.port {
-                port.isolated = false;
+            let Some(port) = ours.get(&link.index).and_then(|number| self.ports.get(*number)) else { return };
+            if port.taken.tap == link.index {
+                link.kind = LinkKind::Wire { peer: None, kind: port.kind.clone() };
+            }
+            if let Some(on_bridge) = &mut link.port {
+                on_bridge.isolated = port.taken.isolated.iter().any(|name| **name == *link.name);
             }
         };
         self.state.network_with(adjust)
@@ -93,6 +109,7 @@ impl Follow {
         let (mut changed, mut ready) = (Changed::default(), Vec::new());
         let mut earliest = Instant::now();
         self.follow_ports();
+        self.isolate();
         loop {
             let patience = if changed.is_empty() {
                 None
@@ -164,6 +181,7 @@ impl Follow {
         }
         if links {
             self.follow_ports();
+            self.isolate();
             self.take_again();
         }
         Ok(())
@@ -216,6 +234,19 @@ impl Follow {
             let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
             if let Err(e) = record::write(&all) {
                 log(format_args!("what is taken cannot be written down: {e}"));
+            }
+        }
+    }
+
+    /// The host's bridge is not to forward between ports of ours, VLANs on them included, that somebody has put into it: what
+    /// goes from one to the other is for us to forward.
+    fn isolate(&mut self) {
+        let open = |d: &&Device| d.link.port.as_ref().is_some_and(|port| !port.isolated);
+        let devices = self.state.devices().iter().filter(open).filter(|d| self.port_below(d).is_some());
+        let devices: Vec<_> = devices.map(|d| (d.link.index, d.link.name.clone())).collect();
+        for (index, name) in devices {
+            if let Err(e) = set_port(&mut self.socket, index, &[], Some(true)) {
+                log(format_args!("{name}: cannot be isolated on its bridge: {e}"));
             }
         }
     }

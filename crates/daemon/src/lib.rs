@@ -15,6 +15,7 @@
 //! - [`queues`]: programs that rules give packets to.
 //! - [`metrics`]: what is counted, over HTTP.
 //! - [`ports`]: how frames come and go.
+//! - [`host_side`]: which of the host's devices a frame on a TAP is of.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
 //! - [`offload`]: flows and chains that devices do themselves.
@@ -29,6 +30,7 @@ mod daemon;
 mod dhcp;
 mod follow;
 mod guardian;
+mod host_side;
 mod inbox;
 mod keep;
 mod lines;

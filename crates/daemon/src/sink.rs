@@ -13,6 +13,7 @@ use penstock_wire::ethernet;
 use crate::control::Broadcast;
 use crate::daemon::{Printer, TracePrinter};
 use crate::follow::Ask;
+use crate::host_side::way_up;
 use crate::inbox::Inbox;
 use crate::lines::Lines;
 use crate::probe::{Probe, number_of};
@@ -86,6 +87,8 @@ pub(crate) struct LiveSink {
     pub(crate) listeners: Listeners,
     pub(crate) trace: Option<(TracePrinter, Arc<Broadcast>)>,
     scratch: Vec<u8>,
+    /// A frame of the host's without its tags.
+    pub(crate) untagged: Vec<u8>,
     line: String,
     /// Packets for the host that no port could take there.
     pub(crate) undelivered: u64,
@@ -116,6 +119,7 @@ impl LiveSink {
             listeners: Listeners::default(),
             trace: None,
             scratch: Vec::new(),
+            untagged: Vec::new(),
             line: String::new(),
             undelivered: 0,
         }
@@ -147,25 +151,6 @@ impl LiveSink {
         self.ports.get_mut(usize::from(number))
     }
 
-    /// The port by which the host receives on a device: the one below a VLAN device, and one of a bridge's, behind which the
-    /// host has a bridge, too. Tags are added on the way down, the outermost last.
-    fn way_up(&self, device: &Link, tags: &mut Vec<u8>) -> Option<u32> {
-        const LEVELS: usize = 8;
-        let mut link = device;
-        for _ in 0..LEVELS {
-            if let Some(vlan) = link.vlan() {
-                let tag = [vlan.protocol.to_be_bytes(), vlan.id.to_be_bytes()].concat();
-                tags.splice(0..0, tag);
-                link = self.net.link(vlan.lower)?;
-            } else if let Some(bridge) = link.bridge() {
-                return elected(bridge.ports.iter().copied(), &self.by_index);
-            } else {
-                return Some(link.index);
-            }
-        }
-        None
-    }
-
     /// Gives a packet to the host as if it had come by a device.
     fn give_host(&mut self, device: &Link, packet: &Packet) {
         if device.index == LOOPBACK {
@@ -185,7 +170,7 @@ impl LiveSink {
             return;
         }
         let mut tags = Vec::new();
-        let Some(index) = self.way_up(device, &mut tags) else {
+        let Some(index) = way_up(&self.net, device, &self.by_index, &mut tags) else {
             self.undelivered += 1;
             return;
         };
@@ -210,11 +195,6 @@ impl LiveSink {
         }
         self.scratch = frame;
     }
-}
-
-/// The port by which a bridge of the host's and ours speak: the first of those that are ports.
-pub(crate) fn elected(ports: impl Iterator<Item = u32>, by_index: &[Option<u16>]) -> Option<u32> {
-    ports.filter(|p| by_index.get(*p as usize).is_some_and(|n| n.is_some())).min()
 }
 
 impl Sink for LiveSink {

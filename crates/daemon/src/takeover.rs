@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use penstock_io::device::Tap;
-use penstock_netlink::links::{Change, Standing, change, set_port};
+use penstock_netlink::links::{Change, Standing, change, rename, set_port};
+use penstock_netlink::upper::{Stands, move_uppers, uppers};
 use penstock_netlink::{Device, Socket, State};
 
 use crate::log;
@@ -34,12 +35,43 @@ pub struct Taken {
     no_ipv6: bool,
     /// `IFLA_INET6_ADDR_GEN_MODE` before.
     generate: u8,
-    /// It was an isolated port of a bridge.
-    isolated: bool,
+    /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the host.
+    pub isolated: Vec<String>,
 }
 
-fn told(what: &str, result: io::Result<()>) -> Result<(), String> {
+fn told<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e}"))
+}
+
+/// Whether a device is a VLAN device on another, or on one of that.
+pub(crate) fn stands_on(state: &State, device: &Device, lower: u32) -> bool {
+    const LEVELS: usize = 8;
+    let below = |index: u32| state.devices().iter().find(|d| d.link.index == index);
+    let mut at = device.link.vlan().map(|v| v.lower);
+    for _ in 0..LEVELS {
+        match at {
+            None => return false,
+            Some(index) if index == lower => return true,
+            Some(index) => at = below(index).and_then(|d| d.link.vlan()).map(|v| v.lower),
+        }
+    }
+    false
+}
+
+/// VLAN devices and tunnels that stand on a device come to stand on another.
+fn move_all(
+    socket: &mut Socket,
+    from: u32,
+    to: u32,
+    isolated: &dyn Fn(&str) -> bool,
+) -> io::Result<Vec<String>> {
+    let mut alike = |from: &str, to: &str| {
+        copy_sysctls(from, to);
+        if let Some(value) = read_sysctl(&sysctl("ipv6", from, "disable_ipv6")) {
+            let _ = fs::write(sysctl("ipv6", to, "disable_ipv6"), value);
+        }
+    };
+    move_uppers(socket, from, to, &mut alike, isolated)
 }
 
 fn sysctl(family: &str, device: &str, name: &str) -> PathBuf {
@@ -95,11 +127,11 @@ pub fn prepare(
     if link.bridge().is_some() || link.vlan().is_some() {
         return Err(format!("{device}: a {} cannot be a port; what is below it can", link.kind_name()));
     }
-    if let Some(upper) = state.devices().iter().find(|d| d.link.vlan().is_some_and(|v| v.lower == link.index))
-    {
+    let on_it = told(device, uppers(socket, link.index))?;
+    if let Some(upper) = on_it.iter().find(|upper| upper.stands == Stands::Other) {
         return Err(format!(
-            "{device}: the VLAN device {} stands on it; make it anew when {device} is a port",
-            upper.link.name
+            "{device}: the {} {} stands on it, which would get no frames; remove it first",
+            upper.kind, upper.name
         ));
     }
     if let Some(master) = found.master.as_ref().filter(|m| m.kind != "bridge") {
@@ -111,6 +143,10 @@ pub fn prepare(
     if name.is_empty() || name.len() > NAME_MAX || state.device(clash).is_some() {
         return Err(format!("{clash}: there is such a device, or it is no name for one"));
     }
+    let is_isolated = |d: &&Device| d.link.port.as_ref().is_some_and(|port| port.isolated);
+    let mut isolated: Vec<String> = is_isolated(&found).then(|| name.to_owned()).into_iter().collect();
+    let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
+    isolated.extend(vlans.map(|d| d.link.name.to_string()));
     let tap = Tap::open_as(ANY, wish).or_else(|_| Tap::open(ANY)).map_err(|e| format!("a TAP: {e}"))?;
     let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
     let attributes = [
@@ -131,7 +167,7 @@ pub fn prepare(
         tap: index,
         no_ipv6: read_sysctl(&sysctl("ipv6", device, "disable_ipv6")).is_some_and(|v| v == "1"),
         generate: found.generate,
-        isolated: link.port.as_ref().is_some_and(|p| p.isolated),
+        isolated,
     };
     Ok((taken, tap))
 }
@@ -162,6 +198,10 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     for refused in standing.put(socket, taken.device, taken.tap) {
         log(format_args!("{}: could not take over {refused}", taken.name));
     }
+    // What goes from port to port is for us to forward, between VLANs on them, too.
+    for refused in told(&taken.name, move_all(socket, taken.device, taken.tap, &|_| true))? {
+        log(format_args!("{}: could not take over {refused}", taken.name));
+    }
     Ok(())
 }
 
@@ -177,24 +217,13 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
     told(&taken.port, change(socket, index, &[Change::Up(true)]))
 }
 
-/// Renames a link, taking it down for that where the kernel asks for it (before Linux 6.2).
-fn rename(socket: &mut Socket, index: u32, name: &str) -> io::Result<()> {
-    match change(socket, index, &[Change::Name(name)]) {
-        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-            change(socket, index, &[Change::Up(false)])?;
-            change(socket, index, &[Change::Name(name)])?;
-            change(socket, index, &[Change::Up(true)])
-        }
-        result => result,
-    }
-}
-
 /// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works wherever taking it stopped.
 /// The TAP itself goes with its last descriptor.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
     let Some(device) = of(taken.device) else { return Err(format!("{}: the device is gone", taken.port)) };
+    let is_isolated = |name: &str| taken.isolated.iter().any(|n| n == name);
     let tap = of(taken.tap);
     let standing = match tap {
         Some(_) => Standing::read(socket, taken.tap).map_err(|e| format!("{}: {e}", taken.name))?,
@@ -213,7 +242,7 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         let _ = change(socket, taken.tap, &[Change::Master(0)]);
         told(&taken.before, change(socket, taken.device, &[Change::Master(master.index)]))?;
         let settings = tap.map(|t| t.port_settings.as_slice()).unwrap_or_default();
-        told(&taken.before, set_port(socket, taken.device, settings, Some(taken.isolated)))?;
+        told(&taken.before, set_port(socket, taken.device, settings, Some(is_isolated(&taken.name))))?;
     }
     let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
@@ -224,6 +253,11 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     }
     for refused in standing.put(socket, taken.tap, taken.device) {
         log(format_args!("{}: could not give back {refused}", taken.before));
+    }
+    if tap.is_some() {
+        for refused in told(&taken.before, move_all(socket, taken.tap, taken.device, &is_isolated))? {
+            log(format_args!("{}: could not give back {refused}", taken.before));
+        }
     }
     Ok(())
 }
@@ -246,9 +280,10 @@ pub mod record {
             fs::create_dir_all(directory)?;
         }
         let line = |t: &Taken| {
-            let (six, generate, isolated) = (u8::from(t.no_ipv6), t.generate, u8::from(t.isolated));
-            let numbers = format!("{} {} {six} {generate} {isolated}", t.device, t.tap);
-            format!("{} {} {} {numbers}\n", t.name, t.port, t.before)
+            let (six, generate) = (u8::from(t.no_ipv6), t.generate);
+            let numbers = format!("{} {} {six} {generate}", t.device, t.tap);
+            let isolated: String = t.isolated.iter().map(|name| format!(" {name}")).collect();
+            format!("{} {} {} {numbers}{isolated}\n", t.name, t.port, t.before)
         };
         fs::write(path, all.iter().map(line).collect::<String>())
     }
@@ -262,7 +297,8 @@ pub mod record {
             let (name, port, before) = (next()?, next()?, next()?);
             let mut number = || words.next()?.parse::<u32>().ok();
             let (device, tap, six) = (number()?, number()?, number()? != 0);
-            let (generate, isolated) = (number()? as u8, number()? != 0);
+            let generate = number()? as u8;
+            let isolated = words.map(str::to_owned).collect();
             Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, isolated })
         });
         taken.collect()

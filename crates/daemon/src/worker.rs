@@ -14,13 +14,14 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::control::Broadcast;
 use crate::daemon::TracePrinter;
+use crate::host_side::{sender, without};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::offload::Offloaded;
 use crate::ports::{Held, Wire};
 use crate::probe::Probe;
 use crate::queues::queue_answer;
-use crate::sink::{LiveSink, PortTraffic, elected};
+use crate::sink::{LiveSink, PortTraffic};
 use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
 
@@ -267,8 +268,13 @@ impl Worker {
                 out.dhcp_until = time + dhcp::WATCHED;
             }
             let device = out.index;
-            let Some(device) = sender(path.network(), device, frame.bytes, sink) else { continue };
-            path.send_from_host(Frame { device, bytes: frame.bytes, time }, frame.gso, sink);
+            let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else {
+                continue;
+            };
+            let mut room = std::mem::take(&mut sink.untagged);
+            let bytes = without(frame.bytes, tags, &mut room);
+            path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
+            sink.untagged = room;
         }
         count
     }
@@ -386,19 +392,4 @@ impl Worker {
             compile_error: self.path.compile_error().map(|e| e.to_string()),
         }
     }
-}
-
-/// The device that the host sends a frame on which comes by a port: the port itself, or the bridge that the port is in. The
-/// host's bridge sends what it floods by all ports: it counts once. Frames of a port's own address, or for the link alone,
-/// are the port's.
-fn sender(net: &Network, device: u32, frame: &[u8], sink: &LiveSink) -> Option<u32> {
-    let Some(port) = net.bridge_port(device) else { return Some(device) };
-    let own = net.link(device).is_some_and(|link| frame.get(6..12) == Some(&link.mac.0));
-    let bridge_mac = net.link(port.bridge).map(|l| l.mac);
-    let of_bridge = bridge_mac.is_some_and(|mac| frame.get(6..12) == Some(&mac.0));
-    if frame.starts_with(&[0x01, 0x80, 0xc2, 0, 0]) || own && !of_bridge {
-        return Some(device);
-    }
-    let ports = net.link(port.bridge)?.bridge()?.ports.iter().copied();
-    (elected(ports, sink.indexes()) == Some(device)).then_some(port.bridge)
 }

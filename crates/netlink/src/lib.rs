@@ -6,7 +6,8 @@
 //! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What notifications do not say
 //!   (an IPv4 route that goes with its device, for instance) is concluded; when some were lost, all is read again;
 //! - [`XdpSocket`] asks what devices can do with XDP;
-//! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another.
+//! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another;
+//! - [`upper`]: devices that stand on others, moved from one to another.
 //!
 //! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host order, as in `penstock_net`.
 
@@ -20,6 +21,7 @@ mod route;
 mod rule;
 mod socket;
 mod state;
+pub mod upper;
 mod xdp;
 
 pub use link::{Device, Master};

@@ -21,6 +21,7 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_GROUP: u16 = 27;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_AF_SPEC: u16 = 26;
 
 const INFO_KIND: u16 = 1;
@@ -87,7 +88,8 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
     let data = info.and_then(|i| i.inside(INFO_DATA));
     let kind = match kind_name {
         _ if flags & IFF_LOOPBACK != 0 => LinkKind::Loopback,
-        "vlan" => vlan(all.u32(IFLA_LINK)?, data?),
+        // The device below may be in another namespace, where its index is another's.
+        "vlan" if all.get(IFLA_LINK_NETNSID).is_none() => vlan(all.u32(IFLA_LINK)?, data?),
         "bridge" => LinkKind::Bridge(data.map(bridge).unwrap_or_default()),
         kind => LinkKind::Wire { peer: None, kind: kind.into() },
     };

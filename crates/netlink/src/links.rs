@@ -11,6 +11,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_IFALIAS: u16 = 20;
 const IFLA_AF_SPEC: u16 = 26;
 const IFLA_GROUP: u16 = 27;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
@@ -40,6 +41,8 @@ pub enum Change<'a> {
     Group(u32),
     /// How its link-local address is made: 0 from its address, 1 not at all.
     Generate(u8),
+    /// Free text.
+    Alias(&'a str),
 }
 
 /// Carries out changes of a link, all in one.
@@ -65,6 +68,7 @@ pub fn change(socket: &mut Socket, index: u32, changes: &[Change<'_>]) -> io::Re
             Change::Master(master) => put(&mut body, IFLA_MASTER, &master.to_ne_bytes()),
             Change::QueueLen(len) => put(&mut body, IFLA_TXQLEN, &len.to_ne_bytes()),
             Change::Group(group) => put(&mut body, IFLA_GROUP, &group.to_ne_bytes()),
+            Change::Alias(text) => put(&mut body, IFLA_IFALIAS, text.as_bytes()),
             Change::Generate(mode) => {
                 let mut six = Vec::new();
                 put(&mut six, IFLA_INET6_ADDR_GEN_MODE, &[mode]);
@@ -75,6 +79,18 @@ pub fn change(socket: &mut Socket, index: u32, changes: &[Change<'_>]) -> io::Re
         }
     }
     socket.change(libc::RTM_NEWLINK, 0, &body)
+}
+
+/// Renames a link, taking it down for that where the kernel asks for it (before Linux 6.2).
+pub fn rename(socket: &mut Socket, index: u32, name: &str) -> io::Result<()> {
+    match change(socket, index, &[Change::Name(name)]) {
+        Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+            change(socket, index, &[Change::Up(false)])?;
+            change(socket, index, &[Change::Name(name)])?;
+            change(socket, index, &[Change::Up(true)])
+        }
+        result => result,
+    }
 }
 
 /// Gives a port of a bridge the settings of another ([`crate::Device::port_settings`]), and whether it is isolated from
