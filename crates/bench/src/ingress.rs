@@ -36,6 +36,7 @@ pub(crate) fn variants() -> Vec<Variant> {
     vec![
         Variant::new("one-hot", hot.len() as u64, drop(&one, &hot)),
         Variant::new("one-cold", cold.len() as u64, drop(&one, &cold)),
+        variant("one-counted", &chain("udp dport 9 counter drop")),
         variant("set384", &chain(&format!("udp dport {{ {} }} drop", ports(384)))),
         variant("ranges3", &chain(&format!("udp dport {{ {} }} drop", ranges(3)))),
         variant("ranges12", &chain(&format!("udp dport {{ {} }} drop", ranges(12)))),

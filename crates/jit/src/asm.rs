@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, AbiParam, AtomicRmwOp, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
+    self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -413,17 +413,6 @@ impl Asm<'_> {
 
     pub(crate) fn store(&mut self, value: Value, base: Value, offset: usize) {
         self.builder.ins().store(MemFlagsData::new().with_notrap(), value, base, offset as i32);
-    }
-
-    /// Adds to a number that other threads may add to at the same time.
-    pub(crate) fn atomic_add(&mut self, address: Value, value: Value) {
-        self.builder.ins().atomic_rmw(
-            types::I64,
-            MemFlagsData::new().with_notrap(),
-            AtomicRmwOp::Add,
-            address,
-            value,
-        );
     }
 
     /// The address of new memory on the stack, of `bytes` bytes at a multiple of 16.

@@ -39,8 +39,8 @@ const OPERATIONS: usize = 1 << 16;
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
 
-/// Packet, host, entry.
-pub(crate) const SHARED_PARAMETERS: usize = 3;
+/// Packet, host, distance of the worker's cells, entry.
+pub(crate) const SHARED_PARAMETERS: usize = 4;
 
 /// A chain that has a function of its own: for a family of hooks.
 pub(crate) type Shared = (ChainIndex, u8);
@@ -162,7 +162,8 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     pub(crate) fn base_by_address(&mut self, chain: ChainIndex, end: Block, accept: Block) {
         let Some(function) = self.function_of(chain) else { return self.frame.asm.jump(end) };
         let frame = &mut *self.frame;
-        let answer = frame.asm.call_by_address(function, &[frame.packet, frame.host, frame.entry]);
+        let answer =
+            frame.asm.call_by_address(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
         if self.program.analysis.summary(chain).changes {
             self.frame.facts.packet_changed();
         }
@@ -603,7 +604,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             return self.frame.asm.jump(exits.end);
         };
         let frame = &mut *self.frame;
-        let answer = frame.asm.call(function, &[frame.packet, frame.host, frame.entry]);
+        let answer = frame.asm.call(function, &[frame.packet, frame.host, frame.cells, frame.entry]);
         if self.program.analysis.summary(inside.chain).changes {
             self.frame.facts.packet_changed();
         }

@@ -161,8 +161,8 @@ where
     for (one, burst, alone, looks_up) in functions {
         let one = address(one)?;
         let burst = burst.map(address).transpose()?;
-        // SAFETY: these are functions that `Making::list` defined with the host's C convention, with two parameters the
-        // one, with four the other, all of them 64 bits wide and the result too.
+        // SAFETY: these are functions that `Making::list` defined with the host's C convention, with three parameters the
+        // one, with five the other, all of them 64 bits wide and the result too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
@@ -200,7 +200,7 @@ impl Making<'_> {
         if list.entries.len() > outcome::ENTRIES || self.program.image.rules.len() > outcome::RULES {
             return Err(CompileError::Code("there are more rules or entries than decisions can tell".into()));
         }
-        let parameters = if burst { 4 } else { 2 };
+        let parameters = if burst { 5 } else { 3 };
         let function = session.declare(parameters)?;
         session.define(function, parameters, |asm, values| {
             if burst { self.burst(asm, values, number, list) } else { self.one(asm, values, number, list) }
@@ -216,7 +216,7 @@ impl Making<'_> {
         list: &List,
     ) -> Result<(), CompileError> {
         let memory = asm.stack(64);
-        self.body(asm, values[0], values[1], memory, (number, list), Finish::Return)
+        self.body(asm, values[0], (values[1], values[2]), memory, (number, list), Finish::Return)
     }
 
     /// A loop over packets around the same.
@@ -227,8 +227,8 @@ impl Making<'_> {
         number: usize,
         list: &List,
     ) -> Result<(), CompileError> {
-        let [packets, count, host, decisions] = *values else {
-            return Err(CompileError::Code("a burst has four parameters".into()));
+        let [packets, count, host, cells, decisions] = *values else {
+            return Err(CompileError::Code("a burst has five parameters".into()));
         };
         let memory = asm.stack(64);
         let (head, index) = asm.block_with(Width::Long);
@@ -245,7 +245,7 @@ impl Making<'_> {
         let size = asm.long(size_of::<Packet>() as u64);
         let offset = asm.multiply(index, size);
         let packet = asm.add(packets, offset);
-        self.body(asm, packet, host, memory, (number, list), Finish::Block(decided))?;
+        self.body(asm, packet, (host, cells), memory, (number, list), Finish::Block(decided))?;
         asm.at(decided);
         let offset = asm.shift_left(index, 3);
         let place = asm.add(decisions, offset);
@@ -260,7 +260,7 @@ impl Making<'_> {
         &mut self,
         asm: &mut Asm<'_>,
         packet: Value,
-        host: Value,
+        (host, cells): (Value, Value),
         memory: Value,
         (list_number, list): (usize, &List),
         finish: Finish,
@@ -271,6 +271,7 @@ impl Making<'_> {
             helpers: self.helpers,
             packet,
             host,
+            cells,
             memory,
             entry: nothing,
             known_entry: None,
@@ -432,8 +433,9 @@ impl Making<'_> {
                     helpers: self.helpers,
                     packet: values[0],
                     host: values[1],
+                    cells: values[2],
                     memory,
-                    entry: values[2],
+                    entry: values[3],
                     known_entry: None,
                     nfproto,
                     windows,

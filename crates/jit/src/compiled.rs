@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use penstock_packet::Packet;
+use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
 
 use crate::asm::Code;
@@ -14,8 +15,8 @@ use crate::outcome::{self, Decision};
 use crate::profile::{Profile, ProfileLine};
 use crate::tables::Tables;
 
-pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void) -> u64;
-pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, *mut u64) -> u64;
+pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) -> u64;
+pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64, *mut u64) -> u64;
 
 /// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
@@ -79,16 +80,21 @@ impl Compiled {
     }
 
     /// Runs a packet through a list that asks nobody anything, so that no host is needed. `None`, and nothing is run, if the
-    /// list is not of that kind, or the packet is traced.
+    /// list is not of that kind, or the packet is traced. `worker` counts.
     #[inline]
-    pub fn run_alone(&self, list: usize, packet: &mut Packet) -> Option<PackedDecision> {
+    pub fn run_alone(
+        &self,
+        list: usize,
+        packet: &mut Packet,
+        worker: WorkerNumber,
+    ) -> Option<PackedDecision> {
         let functions = self.lists.get(list)?;
         if !functions.alone || packet.meta.nftrace {
             return None;
         }
         // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function calls, and that is nothing
         // for a packet that is not traced, as `compile` has seen.
-        Some(PackedDecision(unsafe { (functions.one)(packet, std::ptr::null_mut()) }))
+        Some(PackedDecision(unsafe { (functions.one)(packet, std::ptr::null_mut(), distance(worker)) }))
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.
@@ -99,6 +105,12 @@ impl Compiled {
         let same = std::ptr::eq(self.helpers, helpers) || self.helpers == helpers;
         same.then_some(Bound { compiled: self, host: PhantomData })
     }
+}
+
+/// Where a worker counts, as code takes it.
+#[inline]
+fn distance(worker: WorkerNumber) -> u64 {
+    worker.distance() as u64
 }
 
 /// Code that was made for the host `H`.
@@ -120,9 +132,10 @@ impl<H: Host> Bound<'_, H> {
     #[inline]
     pub fn run(&self, list: usize, packet: &mut Packet, host: &mut H) -> Option<Decision> {
         let functions = self.compiled.lists.get(list)?;
+        let cells = distance(host.worker());
         // SAFETY: the function was made by `compile` for this signature and, as `bind` made sure, for helpers that take an
         // `H`; the pointers are exclusive and live while it runs; the code lives as long as `compiled`.
-        let packed = unsafe { (functions.one)(packet, (&raw mut *host).cast()) };
+        let packed = unsafe { (functions.one)(packet, (&raw mut *host).cast(), cells) };
         Some(outcome::unpack_list(packed))
     }
 
@@ -141,9 +154,10 @@ impl<H: Host> Bound<'_, H> {
             return None;
         }
         let (count, packets) = (packets.len() as u64, packets.as_mut_ptr());
+        let cells = distance(host.worker());
         // SAFETY: as in `run`; `packets` points to `count` packets one behind the other that nobody else uses, and
         // `PackedDecision` is a `u64`, for which there are at least `count` places.
-        unsafe { burst(packets, count, (&raw mut *host).cast(), decisions.as_mut_ptr().cast()) };
+        unsafe { burst(packets, count, (&raw mut *host).cast(), cells, decisions.as_mut_ptr().cast()) };
         Some(())
     }
 }

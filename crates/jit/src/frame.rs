@@ -232,6 +232,8 @@ pub(crate) struct Frame<'f, 'a> {
     pub(crate) helpers: &'static Helpers,
     pub(crate) packet: Value,
     pub(crate) host: Value,
+    /// [`WorkerNumber::distance`](penstock_program::WorkerNumber::distance) of the worker.
+    pub(crate) cells: Value,
     /// Address of 64 bytes for registers of which operations are run by the interpreter.
     pub(crate) memory: Value,
     /// Number of the entry of the list.

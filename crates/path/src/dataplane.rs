@@ -7,6 +7,7 @@ use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::{Gso, Packet};
+use penstock_program::WorkerNumber;
 use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
@@ -58,6 +59,13 @@ impl Dataplane {
     pub fn seed(&mut self, seed: u64) {
         self.state.random = fastrand::Rng::with_seed(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
+    }
+
+    /// Says which worker this is, where several run the same rules at the same time: each needs another number, since it
+    /// counts in cells of its own ([`penstock_program::cells`]), which are added up when counters are read. `meta cpu` shows
+    /// it, and `queue` with `fanout` goes by it.
+    pub fn set_worker(&mut self, worker: WorkerNumber) {
+        self.state.worker = worker;
     }
 
     /// Puts a generation in force for all that comes after.

@@ -84,7 +84,7 @@ impl<S: Sink> Worker<'_, S> {
             packet.meta.trace_id = self.next_trace_id();
         }
         match (self.code, list.code) {
-            (Some(code), Some(number)) => match code.run_alone(number, packet) {
+            (Some(code), Some(number)) => match code.run_alone(number, packet, self.state.worker) {
                 Some(decision) => self.carry_out(decision, list, context, packet, destination),
                 None => self.run_code(code, number, list, context, packet, destination),
             },

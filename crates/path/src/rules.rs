@@ -16,7 +16,7 @@ use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::engine::find;
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Context, Env, Hook, Image, Outcome};
+use penstock_program::{Context, Env, Hook, Image, Outcome, WorkerNumber};
 use penstock_ruleset::Family;
 use penstock_wire::{ethernet, protocol};
 
@@ -393,6 +393,10 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
 
     fn interface(&self, index: u32) -> Option<&Interface> {
         self.worker.state.interfaces.get(index as usize)?.as_ref()
+    }
+
+    fn worker(&self) -> WorkerNumber {
+        self.worker.state.worker
     }
 
     fn random(&mut self) -> u32 {

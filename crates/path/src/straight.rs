@@ -241,7 +241,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             packet.meta.trace_id = self.next_trace_id();
         }
         let decision = match (self.code, list.code) {
-            (Some(code), Some(number)) => code.run_alone(number, packet),
+            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
             _ => None,
         };
         match decision {
@@ -304,7 +304,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             packet.meta.trace_id = self.next_trace_id();
         }
         let decision = match (self.code, list.code) {
-            (Some(code), Some(number)) => code.run_alone(number, packet),
+            (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),
             _ => None,
         };
         if decision.is_some_and(|decision| decision.is_pass()) {

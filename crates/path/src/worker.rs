@@ -8,9 +8,9 @@ use penstock_conntrack::Conntrack;
 use penstock_jit::Compiled;
 use penstock_net::{Link, Network, RouteType};
 use penstock_packet::Packet;
-use penstock_program::Image;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
+use penstock_program::{Image, WorkerNumber};
 use penstock_wire::ethernet;
 
 use crate::bridge::Bridges;
@@ -73,6 +73,8 @@ pub(crate) struct Destination {
 /// What lives on from burst to burst.
 #[derive(Debug)]
 pub(crate) struct State {
+    /// In whose cells rules count.
+    pub(crate) worker: WorkerNumber,
     pub(crate) counters: Counters,
     pub(crate) limits: Limits,
     pub(crate) limits6: Limits,
@@ -140,6 +142,7 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(net: &Network, settings: &Settings, seed: u64) -> Self {
         State {
+            worker: WorkerNumber::FIRST,
             counters: Counters::default(),
             limits: Limits::default(),
             limits6: Limits::default(),

@@ -12,6 +12,7 @@
 //! What an expression asks of the outside (sets, routes, the clock) is one trait, [`Env`]. This crate does
 //! not know where sets live, and knows no devices and no text but the debug form.
 
+pub mod cells;
 pub mod classify;
 mod data;
 pub mod dynamic;
@@ -29,6 +30,7 @@ pub mod uses;
 mod verdict;
 pub mod verify;
 
+pub use cells::WorkerNumber;
 pub use data::Data;
 pub use dynamic::DynamicSet;
 pub use env::{Context, Env, Hook};

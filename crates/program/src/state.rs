@@ -1,50 +1,97 @@
 //! Live state of stateful expressions: what outlives a generation.
 //!
 //! A [`State`] is shared by the generations that hold the same rule, element or object, and by the workers that run
-//! it. All of it is atomic integers in relaxed order: no lock, and no count is lost with several workers. Each kind
-//! is one or two words that every worker writes, so a counter that all workers hit costs the cache line's travel;
-//! private cells per worker would fit behind this interface without a change outside.
+//! it. All of it is atomic integers in relaxed order: no lock, and no count is lost with several workers. Each worker has
+//! cells of its own for counters ([`crate::cells`]); everything else is one or two words that all workers write, since
+//! whether a packet is within a limit or a quota depends on the packets of all.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
+use crate::cells::{Cells, WorkerNumber};
 use crate::expr::{Counter, Last, Limit, LimitType, Quota};
 use crate::{DynamicSet, Expr};
 
-/// Packets and bytes (`net/netfilter/nft_counter.c`).
-#[derive(Debug, Default)]
+/// Packets and bytes (`net/netfilter/nft_counter.c`, which counts per processor too).
 pub struct CounterState {
-    packets: AtomicU64,
-    bytes: AtomicU64,
+    cells: Cells,
+    /// What is to be added to the sum of the cells: what the counter began with, what others than workers counted, less what
+    /// was there when it was reset.
+    beside: [AtomicU64; 2],
+}
+
+impl fmt::Debug for CounterState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CounterState").field(&self.read()).finish()
+    }
+}
+
+impl Default for CounterState {
+    fn default() -> Self {
+        CounterState::new(0, 0)
+    }
+}
+
+impl Drop for CounterState {
+    fn drop(&mut self) {
+        self.cells.give_back();
+    }
 }
 
 impl CounterState {
     /// Starts at given values.
     pub fn new(packets: u64, bytes: u64) -> Self {
-        CounterState { packets: AtomicU64::new(packets), bytes: AtomicU64::new(bytes) }
+        let (cells, [packets_before, bytes_before]) = Cells::take();
+        let beside = [packets.wrapping_sub(packets_before), bytes.wrapping_sub(bytes_before)];
+        CounterState { cells, beside: beside.map(AtomicU64::new) }
     }
 
-    /// Counts one packet of so many bytes.
+    /// Counts one packet of so many bytes. Only one thread at a time may count for a worker; else packets go uncounted.
     #[inline]
-    pub fn count(&self, bytes: u64) {
-        self.packets.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
+    pub fn count(&self, worker: WorkerNumber, bytes: u64) {
+        for (cell, more) in self.cells.of(worker).iter().zip([1, bytes]) {
+            cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
+        }
     }
 
-    /// Where packets and bytes are counted, for code that is generated at run time.
-    pub fn cells(&self) -> [&AtomicU64; 2] {
-        [&self.packets, &self.bytes]
+    /// Adds what was counted elsewhere; for any thread.
+    pub fn add(&self, packets: u64, bytes: u64) {
+        for (beside, more) in self.beside.iter().zip([packets, bytes]) {
+            beside.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// Where the first worker counts packets and bytes, for code that is generated at run time. The cells of others are
+    /// [`WorkerNumber::distance`] from there.
+    pub fn cells_of_first(&self) -> &[AtomicU64; 2] {
+        self.cells.of(WorkerNumber::FIRST)
     }
 
     /// Packets and bytes.
     pub fn read(&self) -> (u64, u64) {
-        (self.packets.load(Relaxed), self.bytes.load(Relaxed))
+        // First what a reset takes off, which is never more than the cells hold afterwards.
+        let beside = self.beside.each_ref().map(|word| word.load(Acquire));
+        let sum = self.cells.sum();
+        (beside[0].wrapping_add(sum[0]), beside[1].wrapping_add(sum[1]))
     }
 
-    /// Packets and bytes, which then start at zero again.
+    /// Packets and bytes, which then start at zero again. Nothing that is counted meanwhile is lost.
     pub fn reset(&self) -> (u64, u64) {
-        (self.packets.swap(0, Relaxed), self.bytes.swap(0, Relaxed))
+        let [packets, bytes] = [0, 1].map(|n| {
+            let beside = &self.beside[n];
+            loop {
+                let seen = beside.load(Acquire);
+                let sum = self.cells.sum()[n];
+                // Who reset it meanwhile has told what it told.
+                if beside.compare_exchange(seen, sum.wrapping_neg(), AcqRel, Relaxed).is_ok() {
+                    return seen.wrapping_add(sum);
+                }
+            }
+        });
+        (packets, bytes)
     }
 }
 

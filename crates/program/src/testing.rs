@@ -14,7 +14,7 @@ use crate::expr::{CtDir, CtKey, Log, ObjectType, Synproxy};
 use crate::image::*;
 use crate::link::{LinkError, LinkReason, Names, link_rule};
 use crate::osf::Fingerprints;
-use crate::{Expr, State};
+use crate::{Expr, State, WorkerNumber};
 
 /// What a program did to the outside.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +60,8 @@ pub struct Outside {
     pub decision: Decision,
     /// Whether `ct count` can count at all.
     pub counts: bool,
-    /// Number of the worker.
-    pub cpu: u32,
+    /// The worker.
+    pub worker: WorkerNumber,
     /// Sockets by what finds them.
     pub sockets: Vec<(SocketQuery, LocalSocket)>,
     /// Address of every interface.
@@ -94,7 +94,7 @@ impl Outside {
             connection: HashMap::new(),
             decision: Decision::Continue,
             counts: true,
-            cpu: 0,
+            worker: WorkerNumber::FIRST,
             sockets: Vec::new(),
             primary_address: None,
             untranslated_source: None,
@@ -161,8 +161,8 @@ impl Env for Outside {
         });
     }
 
-    fn cpu(&self) -> u32 {
-        self.cpu
+    fn worker(&self) -> WorkerNumber {
+        self.worker
     }
 
     fn ct_get(&mut self, _packet: &Packet, key: CtKey, dir: Option<CtDir>, out: &mut [u8; 16]) -> Option<u8> {

@@ -13,7 +13,7 @@ use penstock_program::image::{
 };
 use penstock_program::osf::Fingerprints;
 use penstock_program::testing::{Event, Outside, Table};
-use penstock_program::{Outcome, Register, parse, run};
+use penstock_program::{Outcome, Register, WorkerNumber, parse, run};
 use penstock_wire::build::*;
 
 const A: &str = "198.18.0.1";
@@ -395,7 +395,7 @@ fn queues_have_numbers_by_hash_worker_or_register() {
         };
     assert_eq!(run_queue(queue(7, 1, false, false), &mut outside(), &mut tcp4()), (7, false));
     assert_eq!(run_queue(queue(7, 1, true, false), &mut outside(), &mut tcp4()), (7, true));
-    let mut out = Outside { cpu: 5, ..outside() };
+    let mut out = Outside { worker: WorkerNumber::new(5).unwrap(), ..outside() };
     assert_eq!(run_queue(queue(10, 3, false, true), &mut out, &mut tcp4()), (12, false));
     // Both directions of a flow are in one queue, flows are spread.
     let mut seen = std::collections::BTreeSet::new();

@@ -5,8 +5,8 @@ mod changes;
 use std::sync::Arc;
 
 use changes::*;
-use penstock_program::State;
 use penstock_program::expr::*;
+use penstock_program::{State, WorkerNumber};
 use penstock_ruleset::change::*;
 use penstock_ruleset::model::*;
 use penstock_ruleset::{Change, Ruleset};
@@ -163,8 +163,8 @@ fn live_state_stays_with_a_rule_over_generations() {
     let mut ruleset = made_of(vec![table(IP), chain(IP, "c"), rule(IP, "c", vec![counter()])]);
     let t = table_of(&ruleset);
     let State::Counter(state) = &*t.chains[0].rules[0].states[0] else { panic!("a counter has its state") };
-    state.count(100);
-    state.count(50);
+    state.count(WorkerNumber::FIRST, 100);
+    state.count(WorkerNumber::FIRST, 50);
     commit(&mut ruleset, vec![rule(IP, "c", vec![counter()])]).unwrap();
     let t = table_of(&ruleset);
     let counted = |packets, bytes| vec![load(), Expr::Counter(Counter { packets, bytes })];

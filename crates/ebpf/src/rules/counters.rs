@@ -82,10 +82,8 @@ impl Counters {
         let now = self.read()?;
         for ((state, now), seen) in self.states.iter().zip(now).zip(&mut self.seen) {
             if let State::Counter(counter) = &**state {
-                for ((cell, now), seen) in counter.cells().iter().zip(now).zip(seen.iter_mut()) {
-                    cell.fetch_add(now.wrapping_sub(*seen), std::sync::atomic::Ordering::Relaxed);
-                    *seen = now;
-                }
+                counter.add(now[0].wrapping_sub(seen[0]), now[1].wrapping_sub(seen[1]));
+                *seen = now;
             }
         }
         Ok(())

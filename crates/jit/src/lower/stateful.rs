@@ -4,7 +4,7 @@ use penstock_program::State;
 use penstock_program::image::{Op, Stateful};
 
 use super::{Flow, call};
-use crate::asm::Block;
+use crate::asm::{Block, Width};
 use crate::frame::{Frame, Registers};
 
 pub(super) fn counter(f: &mut Frame<'_, '_>, state: &State) -> Flow {
@@ -12,11 +12,16 @@ pub(super) fn counter(f: &mut Frame<'_, '_>, state: &State) -> Flow {
         // The interpreter counts nothing either in a state that is no counter's.
         return Flow::Next;
     };
-    let [packets, bytes] = counter.cells().map(|cell| cell.as_ptr().addr() as u64);
-    let (packets, one) = (f.asm.long(packets), f.asm.long(1));
-    f.asm.atomic_add(packets, one);
-    let bytes = f.asm.long(bytes);
-    f.asm.atomic_add(bytes, length);
+    let first = counter.cells_of_first();
+    let [packets, bytes] = first.each_ref().map(|cell| cell.as_ptr().addr());
+    let place = f.asm.long(packets as u64);
+    let place = f.asm.add(place, f.cells);
+    let one = f.asm.long(1);
+    for (offset, more) in [(0, one), (bytes - packets, length)] {
+        let count = f.asm.load(Width::Long, place, offset);
+        let count = f.asm.add(count, more);
+        f.asm.store(count, place, offset);
+    }
     Flow::Next
 }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use penstock_packet::Packet;
 
-use crate::State;
 use crate::expr::{CtDir, CtKey, Log, Synproxy};
 use crate::image::{ChainIndex, FlowtableIndex, LinkedVerdict, RuleIndex};
 use crate::osf::Fingerprints;
+use crate::{State, WorkerNumber};
 
 pub use socket::{LocalSocket, SocketKind, SocketQuery};
 pub use track::{ConnCount, CountedConnection, CtObject, Decision, NatKind, NatRequest};
@@ -177,9 +177,9 @@ pub trait Env {
     /// A random number.
     fn random(&mut self) -> u32;
 
-    /// Number of the worker, as `meta cpu` shows it.
-    fn cpu(&self) -> u32 {
-        0
+    /// The worker, in whose cells is counted, and which `meta cpu` shows.
+    fn worker(&self) -> WorkerNumber {
+        WorkerNumber::FIRST
     }
 
     /// Slave interface of arrival in a VRF; 0 for none.

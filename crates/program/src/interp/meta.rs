@@ -76,7 +76,7 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
             Some(kind) => registers.set_u8(dst, kind as u8),
             None => return Step::Break,
         },
-        MetaKey::Cpu => registers.set_word(dst, env.cpu()),
+        MetaKey::Cpu => registers.set_word(dst, env.worker().get() as u32),
         MetaKey::Prandom => registers.set_word(dst, env.random()),
         MetaKey::SecPath => registers.set_u8(dst, env.ipsec(packet, false, 0).is_some().into()),
         MetaKey::TimeNs => registers.set(dst, &meta.time.to_ne_bytes()),

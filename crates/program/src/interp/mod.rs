@@ -339,7 +339,7 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         }
         Op::SetUpdate(update) => dynset::update(update, registers, packet, env),
         Op::ObjectMap { src, key_len, set } => lookup::object(set, *src, *key_len, registers, packet, env),
-        Op::Counter(state) => stateful::counter(state, packet),
+        Op::Counter(state) => stateful::counter(state, packet, env),
         Op::Stateful(stateful) => stateful::run(stateful, packet, env),
         Op::Log(log) => {
             env.log(packet, log);

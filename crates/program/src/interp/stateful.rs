@@ -13,9 +13,9 @@ use crate::image::{LinkedVerdict, Stateful};
 use crate::{Env, State};
 
 #[inline(always)]
-pub(super) fn counter(state: &State, packet: &Packet) -> Step {
+pub(super) fn counter<E: Env>(state: &State, packet: &Packet, env: &E) -> Step {
     if let State::Counter(counter) = state {
-        counter.count(packet.len() as u64);
+        counter.count(env.worker(), packet.len() as u64);
     }
     Step::Next
 }
@@ -23,7 +23,7 @@ pub(super) fn counter(state: &State, packet: &Packet) -> Step {
 #[inline(never)]
 pub(super) fn run<E: Env>(stateful: &Stateful, packet: &mut Packet, env: &mut E) -> Step {
     match stateful {
-        Stateful::Counter(state) => counter(state, packet),
+        Stateful::Counter(state) => counter(state, packet, env),
         Stateful::Quota { bytes, over, state } => match &**state {
             State::Quota(quota) => Step::unless(quota.consume(packet.len() as u64, *bytes) != *over),
             _ => Step::Next,
