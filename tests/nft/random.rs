@@ -254,7 +254,6 @@ const STATEMENTS: &[&str] = &[
     "meta priority set root",
     "meta pkttype set host",
     "meta nftrace set 1",
-    "meta mark set ip dscp",
     "meta mark set ip saddr map { 198.18.0.1 : 3, 198.18.1.0/24 : $8 }",
     "ip dscp set ef",
     "ip ttl set $8",

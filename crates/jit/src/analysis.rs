@@ -38,6 +38,7 @@ pub(crate) fn effect(op: &Op) -> Effect {
         | Op::MaskXor { .. }
         | Op::Lshift { .. }
         | Op::Rshift { .. }
+        | Op::Combine { .. }
         | Op::Byteorder { .. }
         | Op::Exthdr { .. }
         | Op::Jhash { .. }
@@ -268,6 +269,9 @@ fn fits(op: &Op) -> bool {
         Op::MaskXor { src, dst, words, .. }
         | Op::Lshift { src, dst, words, .. }
         | Op::Rshift { src, dst, words, .. } => inside(*src, words * 4) && inside(*dst, words * 4),
+        Op::Combine { src, other, dst, words, .. } => {
+            [src, other, dst].into_iter().all(|slot| inside(*slot, words * 4))
+        }
         Op::Byteorder { src, dst, len, .. } => inside(*src, *len) && inside(*dst, *len),
         _ => true,
     }

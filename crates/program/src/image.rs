@@ -12,8 +12,8 @@ use crate::classify::ChainLookup;
 use crate::dynamic::{DynamicSet, Statements};
 use crate::env::{CtObject, NatKind};
 use crate::expr::{
-    ChecksumType, CmpOp, CtDir, CtKey, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase, Reject,
-    RtKey, SocketKey, Synproxy, TunnelKey, XfrmKey,
+    BoolOp, ChecksumType, CmpOp, CtDir, CtKey, DynsetOp, ExthdrOp, FibResult, Log, MetaKey, PayloadBase,
+    Reject, RtKey, SocketKey, Synproxy, TunnelKey, XfrmKey,
 };
 use crate::state::Bucket;
 
@@ -363,6 +363,8 @@ pub enum Op {
     Lshift { src: u8, dst: u8, words: u8, bits: u8 },
     /// Shift to the right over host order words.
     Rshift { src: u8, dst: u8, words: u8, bits: u8 },
+    /// Words of two registers, bit by bit.
+    Combine { op: BoolOp, src: u8, other: u8, dst: u8, words: u8 },
     /// Byte order, number by number (both directions are the same on a little-endian host).
     Byteorder { src: u8, dst: u8, len: u8, size: u8 },
     /// Lookup in a set or map.

@@ -347,6 +347,9 @@ fn link_expr(
                 }
                 BitwiseOp::Lshift(bits) => Op::Lshift { src, dst, words: count, bits: shift(*bits)? },
                 BitwiseOp::Rshift(bits) => Op::Rshift { src, dst, words: count, bits: shift(*bits)? },
+                BitwiseOp::Combine(op, sreg2) => {
+                    Op::Combine { op: *op, src, other: slot(*sreg2, x.len)?, dst, words: count }
+                }
             }
         }
         Expr::Byteorder(x) => {

@@ -50,6 +50,10 @@ impl Op {
             Op::MaskXor { src, dst, words, .. }
             | Op::Lshift { src, dst, words, .. }
             | Op::Rshift { src, dst, words, .. } => both(*src, *dst, words * 4),
+            Op::Combine { src, other, dst, words, .. } => {
+                let both = slots(*src, words * 4) | slots(*other, words * 4);
+                Uses { reads: both, writes: slots(*dst, words * 4) }
+            }
             Op::Byteorder { src, dst, len, size } => {
                 let whole = len / (*size).max(1) * (*size).max(1);
                 let mut uses = Uses { reads: slots(*src, *len), writes: slots(*dst, whole) };

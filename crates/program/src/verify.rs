@@ -248,6 +248,7 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
                 BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => {
                     refuse(*bits >= 32, Reason::Operand("a shift is below 32 bits"))
                 }
+                BitwiseOp::Combine(..) => Ok(()),
             }
         }
         Expr::Byteorder(x) => {

@@ -98,6 +98,9 @@ fn expressions_print_as_nft_shows_them() {
             "[ bitwise reg 1 = ( reg 1 & 0x000000ff ) ^ 0x00000000 ]",
         ),
         (bitwise(4, BitwiseOp::Lshift(3)), "[ bitwise reg 1 = ( reg 1 << 0x00000003 ) ]"),
+        (bitwise(4, BitwiseOp::Combine(BoolOp::And, r(2))), "[ bitwise reg 1 = ( reg 1 & reg 2 ) ]"),
+        (bitwise(4, BitwiseOp::Combine(BoolOp::Or, r(2))), "[ bitwise reg 1 = ( reg 1 | reg 2 ) ]"),
+        (bitwise(4, BitwiseOp::Combine(BoolOp::Xor, r(2))), "[ bitwise reg 1 = ( reg 1 ^ reg 2 ) ]"),
         (bitwise(4, BitwiseOp::Rshift(24)), "[ bitwise reg 1 = ( reg 1 >> 0x00000018 ) ]"),
         (
             Expr::Byteorder(Byteorder { op: ByteorderOp::Hton, sreg: r(1), dreg: r(1), len: 4, size: 2 }),

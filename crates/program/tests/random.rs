@@ -71,9 +71,10 @@ fn expr(rng: &mut Rng) -> Expr {
             sreg: a,
             dreg: b,
             len,
-            op: match rng.u8(..3) {
+            op: match rng.u8(..4) {
                 0 => BitwiseOp::Lshift(rng.u32(..34)),
                 1 => BitwiseOp::Rshift(rng.u32(..34)),
+                2 => BitwiseOp::Combine(*rng.choice(&[BoolOp::And, BoolOp::Or, BoolOp::Xor]).unwrap(), a),
                 _ => BitwiseOp::MaskXor { mask: constant, xor: data(rng, len as usize) },
             },
         }),

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use penstock_program::expr::{CmpOp, MetaKey, PayloadBase};
+use penstock_program::expr::{BoolOp, CmpOp, MetaKey, PayloadBase};
 use penstock_program::image::{Op, Stateful};
 
 use super::chain::Rule;
@@ -54,6 +54,11 @@ impl Compiler<'_> {
                 let [masks, xors] = &**mask_xor;
                 for (i, (mask, xor)) in (0..*words).zip(masks.iter().zip(xors)) {
                     self.mask_xor(src + i, dst + i, *mask, *xor, rule);
+                }
+            }
+            Op::Combine { op, src, other, dst, words } => {
+                for i in 0..*words {
+                    self.combine(*op, [src + i, other + i, dst + i], rule);
                 }
             }
             Op::Lshift { src, dst, words, bits } => self.lshift(*src, *dst, *words, *bits, rule),
@@ -313,6 +318,19 @@ impl Compiler<'_> {
             self.keep(dst + i, R1, 4, rule);
             self.asm.mov(R3, R2);
         }
+    }
+
+    /// Words of two registers, bit by bit.
+    fn combine(&mut self, op: BoolOp, [src, other, dst]: [u8; 3], rule: &mut Rule) {
+        self.word(R1, src, rule);
+        self.word(R2, other, rule);
+        let op = match op {
+            BoolOp::And => Alu::And,
+            BoolOp::Or => Alu::Or,
+            BoolOp::Xor => Alu::Xor,
+        };
+        self.asm.alu32(op, R1, R2);
+        self.keep(dst, R1, 4, rule);
     }
 
     /// Bits leave a word for the one after it.

@@ -159,6 +159,7 @@ impl Survey<'_> {
             | Op::MaskXor { .. }
             | Op::Lshift { .. }
             | Op::Rshift { .. }
+            | Op::Combine { .. }
             | Op::Byteorder { .. } => Ok(()),
             Op::LookupDynamic { .. } => no("lookup in a set that packets change"),
             Op::SetUpdate(_) => no("add, update or delete of a set's element"),

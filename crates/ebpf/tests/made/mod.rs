@@ -152,6 +152,14 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
             rule.extend([load, Expr::Bitwise(Bitwise { sreg: R1, dreg: to, len: len as u32, op })]);
             rule.push(cmp_with(pick(rng, &[CmpOp::Lt, CmpOp::Gte, CmpOp::Eq]), to, &value));
         }
+        9 if len.is_multiple_of(4) && len <= 16 && rng.bool() => {
+            let second = Immediate { dreg: R2, data: ImmediateData::Value(data(&value)) };
+            let op = BitwiseOp::Combine(pick(rng, &[BoolOp::And, BoolOp::Or, BoolOp::Xor]), R2);
+            let to = pick(rng, &[R1, R2]);
+            rule.extend([load, Expr::Immediate(second)]);
+            rule.push(Expr::Bitwise(Bitwise { sreg: R1, dreg: to, len: len as u32, op }));
+            rule.push(cmp_with(pick(rng, &[CmpOp::Lt, CmpOp::Gte, CmpOp::Eq]), to, &value));
+        }
         8 => {
             let sizes: Vec<u32> = [2, 4, 8].into_iter().filter(|s| len.is_multiple_of(*s as usize)).collect();
             let Some(size) = rng.choice(sizes) else { return rule.extend([load, cmp(rng, &value)]) };

@@ -1,5 +1,6 @@
 //! Computing on registers. Words are numbers in host order, as in the interpreter.
 
+use penstock_program::expr::BoolOp;
 use penstock_program::image::Op;
 
 use super::{Flow, call};
@@ -29,6 +30,26 @@ pub(super) fn mask_xor(
             value = f.asm.xor_number(value, u64::from(*xor));
         }
         registers.set(dst + i, value);
+    }
+    Flow::Next
+}
+
+/// Word by word of two sources into the third register.
+pub(super) fn combine(
+    f: &mut Frame<'_, '_>,
+    op: BoolOp,
+    [src, other, dst]: [u8; 3],
+    words: u8,
+    registers: &mut Registers,
+) -> Flow {
+    for i in 0..words {
+        let (a, b) = (f.word(registers, src + i), f.word(registers, other + i));
+        let word = match op {
+            BoolOp::And => f.asm.and(a, b),
+            BoolOp::Or => f.asm.or(a, b),
+            BoolOp::Xor => f.asm.xor(a, b),
+        };
+        registers.set(dst + i, word);
     }
     Flow::Next
 }

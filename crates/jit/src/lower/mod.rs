@@ -55,6 +55,9 @@ pub(crate) fn lower(
         Op::MaskXor { src, dst, words, mask_xor } => {
             bitwise::mask_xor(f, *src, *dst, *words, mask_xor, registers)
         }
+        Op::Combine { op, src, other, dst, words } => {
+            bitwise::combine(f, *op, [*src, *other, *dst], *words, registers)
+        }
         Op::Lshift { src, dst, words, bits } => bitwise::lshift(f, *src, *dst, *words, *bits, registers),
         Op::Rshift { src, dst, words, bits } => bitwise::rshift(f, *src, *dst, *words, *bits, registers),
         Op::Byteorder { src, dst, len, size } => {

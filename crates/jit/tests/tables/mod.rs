@@ -161,6 +161,17 @@ fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 Expr::Cmp(Cmp { op: CmpOp::Lt, sreg: R2, data: data(&rng.u32(..).to_ne_bytes()) }),
             ]);
         }
+        27 => {
+            let op = *rng.choice(&[BoolOp::And, BoolOp::Or, BoolOp::Xor]).unwrap();
+            let len = *rng.choice(&[4, 8, 16]).unwrap();
+            let (dreg, second) = (*rng.choice(&[R1, R2]).unwrap(), PayloadBase::Network);
+            rule.extend([
+                payload(PayloadBase::Network, 0, len),
+                Expr::Payload(Payload { base: second, offset: 4, len, dreg: R2 }),
+                Expr::Bitwise(Bitwise { sreg: R1, dreg, len, op: BitwiseOp::Combine(op, R2) }),
+                Expr::Cmp(Cmp { op: CmpOp::Lt, sreg: dreg, data: data(&rng.u32(..).to_ne_bytes()) }),
+            ]);
+        }
         19 => {
             let (size, len) = *rng.choice(&[(2, 2), (4, 4), (8, 8), (2, 6), (4, 8)]).unwrap();
             let op = ByteorderOp::Hton;

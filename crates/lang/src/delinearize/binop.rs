@@ -338,15 +338,51 @@ pub(super) fn written_field(context: &Context, target: &Expr, value: &Expr) -> O
         _ => return None,
     };
     let ExprKind::Payload(payload) = &target.kind else { return None };
-    let (field, shift) = context
-        .field_under(payload, target.len, cleared | set)
-        .or_else(|| raw_field(payload, target.len, cleared | set))?;
+    // Bits that one operator changes are some of a field that is computed from itself.
+    let single = cleared == 0 || set == 0;
+    let (field, shift) = match context.field_under(payload, target.len, cleared | set) {
+        Some(found) => found,
+        None if single && context.field_around(payload, target.len, cleared | set).is_some() => return None,
+        None => raw_field(payload, target.len, cleared | set)?,
+    };
     let mut result = constant(&[]);
     result.kind = ExprKind::Value(set >> shift);
     result.dtype = field.dtype.clone();
     result.order = field.order;
     result.len = field.len;
     Some((field, result))
+}
+
+/// The field that a write of whole bytes computes from itself: the field, and it under the operators.
+pub(super) fn changed_field(context: &Context, target: &Expr, value: &Expr) -> Option<(Expr, Expr)> {
+    let ExprKind::Payload(payload) = &target.kind else { return None };
+    let all = if target.len >= 128 { u128::MAX } else { (1 << target.len) - 1 };
+    let mut operators = Vec::new();
+    let mut source = value;
+    while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } = &source.kind {
+        operators.push((*op, number(right)?));
+        source = left;
+    }
+    let ExprKind::Payload(read) = &source.kind else { return None };
+    if (read.base, read.offset, source.len) != (payload.base, payload.offset, target.len) {
+        return None;
+    }
+    let touched = operators.iter().fold(0, |bits, (op, by)| match op {
+        BinOp::And => bits | all & !by,
+        _ => bits | by,
+    });
+    let (field, shift) = context.field_around(payload, target.len, touched)?;
+    let mut changed = field.clone();
+    for (op, by) in operators.into_iter().rev() {
+        let mut constant = constant(&[]);
+        constant.kind = ExprKind::Value(by >> shift & ((1 << field.len) - 1));
+        constant.dtype = field.dtype.clone();
+        constant.order = field.order;
+        constant.len = field.len;
+        let kind = ExprKind::Binop { op, left: Box::new(changed), right: Box::new(constant) };
+        changed = Expr::typed(kind, target.loc, field.dtype.clone(), field.order, field.len);
+    }
+    Some((field, changed))
 }
 
 /// Bits without a name, where they are in one piece.

@@ -171,6 +171,24 @@ impl Context {
         Some((fields::inside(self.tunnel, fields::field(proto, template, offset)), shift))
     }
 
+    /// The field that all bits of a mask lie in, and how far it is from the end of these bits.
+    pub fn field_around(&self, payload: &Payload, len: u32, mask: u128) -> Option<(Expr, u32)> {
+        if mask == 0 || len > 128 {
+            return None;
+        }
+        let first = payload.offset + len.checked_sub(128 - mask.leading_zeros())?;
+        let last = payload.offset + len - mask.trailing_zeros();
+        let (proto, start) = self.header_at(payload.base, first)?;
+        let template = proto.templates.iter().find(|t| {
+            t.meta.is_none()
+                && t.offset + start <= first
+                && t.offset + start + t.len >= last
+                && self.allows(t)
+        })?;
+        let field = fields::inside(self.tunnel, fields::field(proto, template, template.offset + start));
+        Some((field, (payload.offset + len).checked_sub(template.offset + start + template.len)?))
+    }
+
     /// Whether a match of this field tells what header follows.
     pub fn is_protocol_field(proto: &Proto, field: &Template) -> bool {
         (*proto == network::IP && field.name == "protocol")

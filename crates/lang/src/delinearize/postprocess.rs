@@ -117,11 +117,10 @@ impl Walk {
                 self.matching(expr);
                 return;
             }
-            StmtKind::Verdict(expr) | StmtKind::ObjRef { expr, .. } | StmtKind::MetaSet { expr, .. } => {
-                self.expr(expr);
-            }
+            StmtKind::Verdict(expr) | StmtKind::ObjRef { expr, .. } => self.expr(expr),
+            StmtKind::MetaSet { expr, .. } => self.number(expr),
             StmtKind::CtSet { key, expr, .. } => {
-                self.expr(expr);
+                self.number(expr);
                 if *key == CtKey::EventMask {
                     *expr = binop::or_to_list(expr);
                 }
@@ -395,6 +394,53 @@ impl Walk {
         });
     }
 
+    /// What metadata is set to: fields are numbers in the order of the machine from where they were shifted or turned.
+    fn number(&mut self, expr: &mut Expr) {
+        if self.shifted_field(expr) {
+            return;
+        }
+        match &mut expr.kind {
+            ExprKind::Unary { expr: arg, .. } => {
+                self.number(arg);
+                let arg = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
+                *expr = turned(arg);
+            }
+            ExprKind::Binop { op: BinOp::And, left, right }
+                if matches!(left.kind, ExprKind::Payload(_)) && right.value_or_zero() % 2 == 1 =>
+            {
+                if binop::fold_field(&self.context, expr).is_some() {
+                    self.kill_for(expr);
+                } else {
+                    self.operands(expr);
+                }
+            }
+            ExprKind::Binop { .. } => self.operands(expr),
+            _ => self.expr(expr),
+        }
+    }
+
+    /// An operator in what metadata is set to.
+    fn operands(&mut self, expr: &mut Expr) {
+        let ExprKind::Binop { op, left, right } = &mut expr.kind else { return };
+        self.number(left);
+        if matches!(op, BinOp::Lshift | BinOp::Rshift) {
+            let mark = left.dtype == Type::Base(DataType::Mark);
+            set_type(right, &Type::Base(DataType::Integer), ByteOrder::Big);
+            expr.dtype = Type::Base(if mark { DataType::Mark } else { DataType::RawInteger });
+            expr.order = ByteOrder::Host;
+            return;
+        }
+        if let ExprKind::Value(_) = right.kind {
+            let order = if left.len <= 8 { ByteOrder::Host } else { left.order };
+            set_type(right, &left.dtype, order);
+            self.expr(right);
+        } else {
+            self.number(right);
+        }
+        expr.dtype = left.dtype.clone();
+        expr.order = left.order;
+    }
+
     /// Any expression in its place.
     pub fn expr(&mut self, expr: &mut Expr) {
         match &mut expr.kind {
@@ -418,13 +464,8 @@ impl Walk {
             }
             ExprKind::Unary { expr: arg, .. } => {
                 self.expr(arg);
-                let mut arg = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
-                arg.order = match arg.order {
-                    ByteOrder::Host => ByteOrder::Big,
-                    ByteOrder::Big => ByteOrder::Host,
-                    ByteOrder::Invalid => ByteOrder::Invalid,
-                };
-                *expr = arg;
+                let arg = std::mem::replace(&mut **arg, raw(ExprKind::CatchAll, 0));
+                *expr = turned(arg);
             }
             ExprKind::Binop { .. } => self.binop(expr),
             ExprKind::Concat(parts) => {
@@ -487,22 +528,11 @@ impl Walk {
     }
 
     fn binop(&mut self, expr: &mut Expr) {
+        if self.shifted_field(expr) {
+            return;
+        }
         let ExprKind::Binop { op, left, right } = &mut expr.kind else { return };
         let op = *op;
-        // A field shifted into place: payload, mask, shift.
-        if op == BinOp::Rshift && binop::is_masked_bits(left) {
-            strip_unary(left);
-            if let ExprKind::Binop { left: payload, .. } = &mut left.kind {
-                self.complete(payload);
-            }
-            self.set_binop_types(left);
-            if binop::fold_field(&self.context, left).is_some() {
-                let field = std::mem::replace(&mut **left, raw(ExprKind::CatchAll, 0));
-                self.kill_for(&field);
-                *expr = field;
-                return;
-            }
-        }
         self.expr(left);
         match op {
             BinOp::Lshift | BinOp::Rshift => {
@@ -523,6 +553,26 @@ impl Walk {
         if expr.len == 0 {
             expr.len = left.len;
         }
+    }
+
+    /// A field shifted into place (payload, mask, shift) is that field.
+    fn shifted_field(&mut self, expr: &mut Expr) -> bool {
+        let ExprKind::Binop { op: BinOp::Rshift, left, .. } = &mut expr.kind else { return false };
+        if !binop::is_masked_bits(left) {
+            return false;
+        }
+        strip_unary(left);
+        if let ExprKind::Binop { left: payload, .. } = &mut left.kind {
+            self.complete(payload);
+        }
+        self.set_binop_types(left);
+        if binop::fold_field(&self.context, left).is_none() {
+            return false;
+        }
+        let field = std::mem::replace(&mut **left, raw(ExprKind::CatchAll, 0));
+        self.kill_for(&field);
+        *expr = field;
+        true
     }
 
     fn set_binop_types(&mut self, expr: &mut Expr) {
@@ -573,6 +623,12 @@ impl Walk {
             *value = constant;
             self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
             self.expr(value);
+            return;
+        }
+        if !known && let Some((field, changed)) = binop::changed_field(&self.context, target, value) {
+            *target = field;
+            *value = changed;
+            self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
             return;
         }
         self.dependencies.kill_for_payload(target, &self.context, &mut self.stmts);
@@ -643,6 +699,16 @@ fn left_is_generic(payload: &crate::ast::expr::Payload) -> bool {
 
 fn low_bits(value: u128, bits: u32) -> u128 {
     if bits >= 128 { value } else { value & ((1 << bits) - 1) }
+}
+
+/// An expression whose bytes were turned.
+fn turned(mut expr: Expr) -> Expr {
+    expr.order = match expr.order {
+        ByteOrder::Host => ByteOrder::Big,
+        ByteOrder::Big => ByteOrder::Host,
+        ByteOrder::Invalid => ByteOrder::Invalid,
+    };
+    expr
 }
 
 fn strip_unary(expr: &mut Expr) {

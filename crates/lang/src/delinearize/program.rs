@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use penstock_program::expr::{
-    self as vm, BitwiseOp, ByteorderOp, CmpOp, FibResult, Hash, ImmediateData, Objref, RejectType, RtKey,
+    self as vm, BitwiseOp, BoolOp, ByteorderOp, CmpOp, FibResult, Hash, ImmediateData, Objref, RejectType,
+    RtKey,
 };
 use penstock_program::{Register, Verdict};
 use penstock_ruleset::Family;
@@ -159,6 +160,14 @@ impl Reader<'_, '_> {
                     BitwiseOp::MaskXor { mask, xor } => mask_xor(left, mask.bytes(), xor.bytes()),
                     BitwiseOp::Lshift(bits) => shift(BinOp::Lshift, left, *bits),
                     BitwiseOp::Rshift(bits) => shift(BinOp::Rshift, left, *bits),
+                    BitwiseOp::Combine(op, sreg2) => {
+                        let op = match op {
+                            BoolOp::And => BinOp::And,
+                            BoolOp::Or => BinOp::Or,
+                            BoolOp::Xor => BinOp::Xor,
+                        };
+                        binop(op, left, self.registers.get_long(*sreg2, e.len * 8)?)
+                    }
                 };
                 self.registers.set(e.dreg, result);
             }

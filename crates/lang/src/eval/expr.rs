@@ -100,6 +100,21 @@ impl Expr {
 impl Eval<'_, '_> {
     /// Evaluates an expression in place.
     pub(crate) fn expr(&mut self, e: &mut Expr) -> Result {
+        // What is looked up, hashed or matched is as wide as it is.
+        let apart = matches!(
+            e.kind,
+            ExprKind::Map { .. } | ExprKind::Hash { .. } | ExprKind::Concat(_) | ExprKind::Relational { .. }
+        );
+        let written = self.written;
+        if apart {
+            self.written = 0;
+        }
+        let result = self.any_expr(e);
+        self.written = written;
+        result
+    }
+
+    fn any_expr(&mut self, e: &mut Expr) -> Result {
         match &mut e.kind {
             ExprKind::Symbol { .. } => self.symbol(e),
             ExprKind::Variable { name } => error(e.loc, format!("unknown identifier '{name}'")),
@@ -229,12 +244,13 @@ impl Eval<'_, '_> {
         }
         // Whether a header is there is a byte, and anything that fits into it is taken for an answer.
         let presence = self.expected.dtype == Some(Type::Base(DataType::Boolean)) && self.expected.len == 1;
-        let max = bitmask(if presence { 8 } else { self.expected.len });
+        let len = self.expected.len.max(self.written);
+        let max = bitmask(if presence { 8 } else { len });
         if value > max {
             return error(e.loc, format!("Value {value} exceeds valid range 0-{max}"));
         }
         e.order = self.expected.order;
-        e.len = self.expected.len;
+        e.len = len;
         Ok(())
     }
 
@@ -524,7 +540,8 @@ impl Eval<'_, '_> {
         if matches!(e.kind, ExprKind::Fib { .. }) && e.len == 1 {
             e.len = 32;
         }
-        if e.constant || e.len / 8 < 2 {
+        let bytes = if self.written > 0 { e.len.div_ceil(8) } else { e.len / 8 };
+        if e.constant || bytes < 2 {
             set_order(e, order);
             return Ok(());
         }

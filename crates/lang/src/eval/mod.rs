@@ -6,7 +6,8 @@
 //! to. What comes out is what [`crate::lower`] turns into programs.
 //!
 //! - [`expr`]: values, symbols, prefixes, ranges, concatenations, lists, operators;
-//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`keys`]: meta, ct and their like;
+//! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]: writing them;
+//! - [`keys`]: meta, ct and their like;
 //! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`cmd`]: commands; [`chain`]: hooks.
 
 mod chain;
@@ -20,6 +21,7 @@ mod merge;
 mod nat;
 mod operator;
 mod payload;
+mod payload_set;
 mod relational;
 pub(crate) mod set;
 pub(crate) mod stmt;
@@ -195,6 +197,9 @@ pub(crate) struct Eval<'c, 'a> {
     pub(crate) beyond: Option<tunnel::Beyond>,
     /// The inside of that tunnel is at hand.
     pub(crate) inside: bool,
+    /// Bits of the mark or the like that the statement at hand sets: narrower fields are computed with at that width
+    /// and in the order of the machine. 0 elsewhere.
+    pub(crate) written: u32,
 }
 
 impl<'c, 'a> Eval<'c, 'a> {
@@ -214,6 +219,7 @@ impl<'c, 'a> Eval<'c, 'a> {
             alone: false,
             beyond: None,
             inside: false,
+            written: 0,
         }
     }
 

@@ -36,6 +36,9 @@ impl Eval<'_, '_> {
             self.expect_like(left);
         }
         self.expr(right)?;
+        if !op.is_shift() && left.constant && !right.constant {
+            std::mem::swap(left, right);
+        }
         let symbol = op.symbol();
         if !matches!(left.base(), Base::Integer | Base::Bitmask | Base::String) {
             return conflict(
@@ -51,14 +54,25 @@ impl Eval<'_, '_> {
                 format!("Binary operation ({symbol}) is undefined for {} expressions", left.word()),
             );
         }
-        if !right.constant {
+        if !right.constant && op.is_shift() {
             return conflict(
                 right.loc,
                 loc,
                 format!("Right hand side of binary operation ({symbol}) must be constant"),
             );
         }
-        if !right.singleton {
+        if !right.constant && !matches!(right.base(), Base::Integer | Base::Bitmask) {
+            return conflict(
+                left.loc,
+                loc,
+                format!(
+                    "Binary operation ({symbol}) with different base types ({} vs {}) is not supported",
+                    left.dtype.name(),
+                    right.dtype.name()
+                ),
+            );
+        }
+        if right.constant && !right.singleton {
             return conflict(
                 left.loc,
                 loc,
@@ -67,7 +81,9 @@ impl Eval<'_, '_> {
         }
         if op.is_shift() {
             let shift = right.value().unwrap_or(0);
-            let bits = if shift >= u128::from(left.len) { wanted } else { left.len };
+            let wanted = wanted.max(self.written);
+            let wide = shift >= u128::from(left.len) || self.written > left.len;
+            let bits = if wide { wanted } else { left.len };
             if shift >= u128::from(left.len) && shift >= u128::from(wanted) {
                 let direction = if op == BinOp::Lshift { "Left" } else { "Right" };
                 return conflict(
@@ -75,7 +91,7 @@ impl Eval<'_, '_> {
                     left.loc,
                     format!(
                         "{direction} shift of {shift} bits is undefined for type of {} bits width",
-                        left.len
+                        left.len.max(self.written)
                     ),
                 );
             }
@@ -86,8 +102,13 @@ impl Eval<'_, '_> {
             e.order = ByteOrder::Host;
             e.len = bits;
         } else {
-            let (dtype, order, len) = (left.dtype.clone(), left.order, left.len);
-            right.order = order;
+            let (dtype, order, len) = if self.written > left.len {
+                self.convert(left, ByteOrder::Host)?;
+                (Type::Base(DataType::Integer), ByteOrder::Host, self.written)
+            } else {
+                (left.dtype.clone(), left.order, left.len)
+            };
+            self.convert(right, order)?;
             e.dtype = dtype;
             e.order = order;
             e.len = len;

@@ -53,6 +53,19 @@ impl Eval<'_, '_> {
         self.expect_field(e);
         if offset % 8 != 0 || !bits.is_multiple_of(8) {
             align(e, offset);
+            self.turn_before_shift(e)?;
+        }
+        Ok(())
+    }
+
+    /// What a statement takes from a field of several bytes is shifted in the order of the machine.
+    fn turn_before_shift(&mut self, e: &mut Expr) -> Result {
+        if self.written == 0 {
+            return Ok(());
+        }
+        if let ExprKind::Binop { op: BinOp::Rshift, left, .. } = &mut e.kind {
+            self.convert(left, ByteOrder::Host)?;
+            e.order = ByteOrder::Host;
         }
         Ok(())
     }

@@ -4,13 +4,12 @@ use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RejectType};
 use penstock_ruleset::model::Family;
 
 use crate::ast::cmd::RuleBlock;
-use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, RelOp};
+use crate::ast::expr::{ByteOrder, Expr, ExprKind, RelOp};
 use crate::ast::stmt::{Log, NatKind, Reject};
 use crate::ast::{Stmt, StmtKind};
 use crate::cache::KeyType;
 use crate::datatype::{DataType, Type};
 use crate::eval::context::{Base, Expected, Protocols, UNKNOWN};
-use crate::eval::expr::{bitmask, constant};
 use crate::eval::set::object_data;
 use crate::eval::{Eval, Result, conflict, error};
 use crate::keys;
@@ -130,7 +129,7 @@ impl Eval<'_, '_> {
             StmtKind::MetaSet { key, expr } => {
                 let info = keys::meta(*key);
                 let _: MetaKey = info.key;
-                self.arg(expr, loc, Expected::new(Type::Base(info.dtype), info.order, info.len))
+                self.set_arg(expr, loc, Expected::new(Type::Base(info.dtype), info.order, info.len))
             }
             StmtKind::CtSet { key, expr, .. } => {
                 let info = keys::ct(*key);
@@ -141,7 +140,7 @@ impl Eval<'_, '_> {
                 {
                     return error(expr.loc, format!("Value {v} exceeds valid range 0-65535"));
                 }
-                self.arg(expr, loc, expected)
+                self.set_arg(expr, loc, expected)
             }
             StmtKind::PayloadSet { target, value } => self.payload_set(target, value, loc),
             StmtKind::ExthdrSet { target, value } => {
@@ -257,6 +256,14 @@ impl Eval<'_, '_> {
         self.check_arg(e, stmt, &expected)
     }
 
+    /// What metadata is set to, at its width.
+    fn set_arg(&mut self, e: &mut Expr, stmt: Loc, expected: Expected) -> Result {
+        self.written = expected.len;
+        let result = self.arg(e, stmt, expected);
+        self.written = 0;
+        result
+    }
+
     /// Whether an evaluated expression may be the argument of a statement.
     pub(crate) fn check_arg(&mut self, e: &mut Expr, stmt: Loc, expected: &Expected) -> Result {
         let Some(dtype) = &expected.dtype else { return Ok(()) };
@@ -276,6 +283,13 @@ impl Eval<'_, '_> {
                 ),
             );
         }
+        // Any number can be a mark.
+        if *dtype == Type::Base(DataType::Mark)
+            && matches!(e.base(), Base::Integer | Base::Bitmask)
+            && !e.constant
+        {
+            return self.convert(e, expected.order);
+        }
         if !integer && e.dtype != *dtype {
             return conflict(
                 e.loc,
@@ -287,9 +301,6 @@ impl Eval<'_, '_> {
                 ),
             );
         }
-        if *dtype == Type::Base(DataType::Mark) && e.dtype == *dtype && !e.constant {
-            return self.convert(e, expected.order);
-        }
         match &e.kind {
             ExprKind::Set { .. } => conflict(e.loc, stmt, "you cannot use a set here, unknown value to use"),
             ExprKind::SetRef { .. } => {
@@ -298,95 +309,6 @@ impl Eval<'_, '_> {
             ExprKind::Rt { .. } => self.convert(e, expected.order),
             _ => Ok(()),
         }
-    }
-
-    /// `ip dscp set …`: fields that do not fill bytes, or whose checksum needs even ones, are read, changed and
-    /// written back.
-    fn payload_set(&mut self, target: &mut Expr, value: &mut Expr, loc: Loc) -> Result {
-        if !matches!(&target.kind, ExprKind::Payload(p) if p.tunnel().is_none()) {
-            return error(target.loc, "payload statement for this expression is not supported");
-        }
-        self.payload(target)?;
-        strip_alignment(target);
-        let target_loc = target.loc;
-        let (dtype, order) = (target.dtype.clone(), target.order);
-        let ExprKind::Payload(payload) = &mut target.kind else { return Ok(()) };
-        let bits = payload.field.map_or(target.len, |f| f.len);
-        self.arg(value, loc, Expected::new(dtype.clone(), order, bits))?;
-        if !value.constant {
-            self.convert(value, order)?;
-        }
-        let ExprKind::Payload(payload) = &mut target.kind else { return Ok(()) };
-        // What is inside is data under a checksum too.
-        let checksum = payload.base == penstock_program::expr::PayloadBase::Inner
-            || payload.proto.is_some_and(|p| p.checksum.is_some());
-        let whole = payload.offset % 8 == 0 && bits % 8 == 0;
-        let mut size = bits.div_ceil(8);
-        if whole && (!checksum || size % 2 == 0) {
-            target.len = bits;
-            value.len = bits;
-            return Ok(());
-        }
-        let mut offset = payload.offset / 8;
-        let mut shift = size as i32 * 8 - (payload.offset % 8 + bits) as i32;
-        while shift < 0 {
-            shift += 8;
-            size += 1;
-        }
-        let mut shift = shift as u32;
-        if checksum && size % 2 == 1 {
-            size += 1;
-            if offset % 2 == 1 {
-                offset -= 1;
-            } else {
-                shift += 8;
-            }
-        }
-        let len = size * 8;
-        if shift > 0 {
-            match &mut value.kind {
-                ExprKind::Value(v) => *v <<= shift,
-                ExprKind::Map { .. } => {
-                    let message = "Binary operation (<<) is undefined for map expressions";
-                    return conflict(value.loc, target_loc, message);
-                }
-                _ if shift >= value.len => {
-                    return conflict(
-                        target_loc,
-                        value.loc,
-                        format!(
-                            "Left shift of {shift} bits is undefined for type of {} bits width",
-                            value.len
-                        ),
-                    );
-                }
-                _ => return error(target_loc, "Right hand side of binary operation (^) must be constant"),
-            }
-        } else if value.value().is_none() {
-            let message = "Right hand side of binary operation (^) must be constant";
-            return conflict(value.loc, target_loc, message);
-        }
-        let mask = bitmask(len) & !(bitmask(bits) << shift);
-        payload.offset = offset * 8;
-        target.len = len;
-        let mut bytes = target.clone();
-        bytes.len = len;
-        let integer = Type::Base(DataType::Integer);
-        let and = Expr::typed(
-            ExprKind::Binop {
-                op: BinOp::And,
-                left: Box::new(bytes),
-                right: Box::new(constant(mask, target_loc, integer, order, len)),
-            },
-            target_loc,
-            dtype.clone(),
-            order,
-            len,
-        );
-        let new = value.take();
-        let xor = ExprKind::Binop { op: BinOp::Xor, left: Box::new(and), right: Box::new(new) };
-        *value = Expr::typed(xor, value.loc, dtype, order, len);
-        Ok(())
     }
 
     /// The address to duplicate to (IP families), the device to leave by (netdev).
@@ -580,14 +502,6 @@ fn is_terminal(stmt: &Stmt) -> bool {
         ),
         StmtKind::Reject(_) | StmtKind::Nat(_) | StmtKind::Queue { .. } => true,
         _ => false,
-    }
-}
-
-/// The field itself under the mask and shift that evaluation put around it.
-fn strip_alignment(e: &mut Expr) {
-    while let ExprKind::Binop { left, .. } = &mut e.kind {
-        let inner = left.take();
-        *e = inner;
     }
 }
 

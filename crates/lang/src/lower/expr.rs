@@ -1,8 +1,8 @@
 //! Expressions to VM expressions.
 
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib, Hash, Immediate,
-    ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
+    Bitwise, BitwiseOp, BoolOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, Expr as Op, Exthdr, Fib, Hash,
+    Immediate, ImmediateData, Inner, Lookup, Meta, Numgen, Osf, Payload, Range, Rt, Socket, Tunnel, Xfrm,
 };
 use penstock_program::{Data, Register, Verdict};
 
@@ -167,11 +167,10 @@ impl Program<'_, '_> {
             ExprKind::Unary { op, expr } => {
                 self.load(expr, slot);
                 let len = bytes_of(expr.len);
-                let size = match len {
-                    0..=2 => 2,
-                    3..=4 => 4,
-                    n if n.is_multiple_of(8) => 8,
-                    _ => 4,
+                let size = match expr.len {
+                    bits if bits.is_multiple_of(64) => 8,
+                    bits if bits.is_multiple_of(32) => 4,
+                    _ => 2,
                 };
                 let op = match op {
                     UnaryOp::Hton => ByteorderOp::Hton,
@@ -187,6 +186,19 @@ impl Program<'_, '_> {
                     _ => BitwiseOp::Rshift(by),
                 };
                 self.push(Op::Bitwise(Bitwise { sreg: dreg, dreg, len: bytes_of(e.len), op: shift }));
+            }
+            ExprKind::Binop { op, left, right } if !right.constant => {
+                self.load(left, slot);
+                let second = self.take(right);
+                self.load(right, second);
+                self.release(second);
+                let op = match op {
+                    BinOp::And => BoolOp::And,
+                    BinOp::Or => BoolOp::Or,
+                    _ => BoolOp::Xor,
+                };
+                let op = BitwiseOp::Combine(op, register(second));
+                self.push(Op::Bitwise(Bitwise { sreg: dreg, dreg, len: bytes_of(e.len), op }));
             }
             ExprKind::Binop { .. } => self.load_masked(e, slot),
             ExprKind::Map { key, mappings } => self.load_map(key, mappings, Some(slot)),
@@ -212,6 +224,7 @@ impl Program<'_, '_> {
         let mut source = e;
         while let ExprKind::Binop { op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), left, right } =
             &source.kind
+            && right.constant
         {
             chain.push((*op, right.value().unwrap_or(0)));
             source = left;

@@ -321,7 +321,7 @@ impl Walk {
             Op::Lookup { src, key_len, inverse, load, set } => {
                 self.lookup(*src, usize::from(*key_len), *inverse, *load, set)
             }
-            Op::Lshift { dst, .. } | Op::Rshift { dst, .. } => self.forget(*dst),
+            Op::Lshift { dst, .. } | Op::Rshift { dst, .. } | Op::Combine { dst, .. } => self.forget(*dst),
             Op::Jhash { dst, .. } | Op::Symhash { dst, .. } => self.forget(*dst),
             Op::Exthdr { dst, op, .. } => match op {
                 ExthdrOp::Ipv6 | ExthdrOp::TcpOpt | ExthdrOp::Ipv4Opt | ExthdrOp::Sctp | ExthdrOp::Dccp => {

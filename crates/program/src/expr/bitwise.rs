@@ -6,6 +6,17 @@ use std::fmt;
 use super::{Use, Width};
 use crate::{Data, Register};
 
+/// `enum nft_bitwise_ops`: what two registers are combined by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BoolOp {
+    /// `&`
+    And,
+    /// `|`
+    Or,
+    /// `^`
+    Xor,
+}
+
 /// `NFTA_BITWISE_OP` and its operands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BitwiseOp {
@@ -20,6 +31,8 @@ pub enum BitwiseOp {
     Lshift(u32),
     /// By a number of bits below 32, over words in host order, bits carried into the word after.
     Rshift(u32),
+    /// Bit by bit with a second register of the same length (`NFTA_BITWISE_SREG2`, Linux 6.13).
+    Combine(BoolOp, Register),
 }
 
 /// Computes on a register.
@@ -38,6 +51,9 @@ pub struct Bitwise {
 impl Bitwise {
     pub(super) fn uses(&self, visit: &mut dyn FnMut(Use)) {
         visit(Use::Read(self.sreg, Width::Bytes(self.len)));
+        if let BitwiseOp::Combine(_, sreg2) = self.op {
+            visit(Use::Read(sreg2, Width::Bytes(self.len)));
+        }
         visit(Use::Write(self.dreg, Width::Bytes(self.len)));
     }
 }
@@ -49,6 +65,9 @@ impl fmt::Display for Bitwise {
             BitwiseOp::MaskXor { mask, xor } => write!(f, "& {mask} ) ^ {xor}"),
             BitwiseOp::Lshift(bits) => write!(f, "<< {bits:#010x} )"),
             BitwiseOp::Rshift(bits) => write!(f, ">> {bits:#010x} )"),
+            BitwiseOp::Combine(BoolOp::And, sreg2) => write!(f, "& {sreg2} )"),
+            BitwiseOp::Combine(BoolOp::Or, sreg2) => write!(f, "| {sreg2} )"),
+            BitwiseOp::Combine(BoolOp::Xor, sreg2) => write!(f, "^ {sreg2} )"),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::Step;
 use super::registers::Registers;
+use crate::expr::BoolOp;
 
 #[inline(never)]
 pub(super) fn mask_xor(
@@ -16,6 +17,23 @@ pub(super) fn mask_xor(
     let [masks, xors] = mask_xor;
     for (i, (mask, xor)) in (0..words).zip(masks.iter().zip(xors)) {
         registers.set_word(dst + i, registers.word(src + i) & mask ^ xor);
+    }
+    Step::Next
+}
+
+/// Words in their order: one that was written is read again where registers overlap.
+#[inline(never)]
+pub(super) fn combine(op: BoolOp, src: u8, other: u8, dst: u8, words: u8, registers: &mut Registers) -> Step {
+    for i in 0..words {
+        let (a, b) = (registers.word(src + i), registers.word(other + i));
+        registers.set_word(
+            dst + i,
+            match op {
+                BoolOp::And => a & b,
+                BoolOp::Or => a | b,
+                BoolOp::Xor => a ^ b,
+            },
+        );
     }
     Step::Next
 }

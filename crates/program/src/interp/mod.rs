@@ -328,6 +328,9 @@ fn run_op<E: Env>(op: &Op, registers: &mut Registers, packet: &mut Packet, env: 
         Op::MaskXor { src, dst, words, mask_xor } => {
             bitwise::mask_xor(*src, *dst, *words, mask_xor, registers)
         }
+        Op::Combine { op, src, other, dst, words } => {
+            bitwise::combine(*op, *src, *other, *dst, *words, registers)
+        }
         Op::Lshift { src, dst, words, bits } => bitwise::lshift(*src, *dst, *words, *bits, registers),
         Op::Rshift { src, dst, words, bits } => bitwise::rshift(*src, *dst, *words, *bits, registers),
         Op::Byteorder { src, dst, len, size } => bitwise::byteorder(*src, *dst, *len, *size, registers),

@@ -352,6 +352,9 @@ impl<'a> Words<'a> {
         let sreg = self.register()?;
         let len = self.widths.0.get(&sreg).copied().unwrap_or(4) as u32;
         let op = match self.word()? {
+            "&" if self.next_is("reg") => BitwiseOp::Combine(BoolOp::And, Register(self.number()?)),
+            "|" => BitwiseOp::Combine(BoolOp::Or, self.register()?),
+            "^" => BitwiseOp::Combine(BoolOp::Xor, self.register()?),
             "&" => {
                 let mask = self.data(sreg)?;
                 self.expect("^")?;
