@@ -13,6 +13,7 @@ mod keep;
 mod nat;
 mod net;
 mod offload;
+mod policies;
 mod programs;
 mod see;
 mod systemd;

@@ -12,7 +12,7 @@ use penstock_io::device::Tap;
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{Files, Origin};
-use penstock_netlink::{Monitor, Socket, State};
+use penstock_netlink::{Monitor, Policies, Socket, State};
 use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, TraceRecord};
 use penstock_ruleset::Generation;
@@ -260,7 +260,11 @@ impl Daemon {
         for taken in taken {
             swap(socket, taken)?;
         }
-        let state = State::read(socket).map_err(failed("the kernel's network"))?;
+        let mut state = State::read(socket).map_err(failed("the kernel's network"))?;
+        let mut policies = Policies::open().map_err(failed("the kernel's IPsec policies"))?;
+        if let Some(policies) = &mut policies {
+            state.set_policies(policies.read().map_err(failed("the kernel's IPsec policies"))?);
+        }
         let pins = config.persist.as_deref().map(Pins::new).transpose()?;
         let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
@@ -274,6 +278,7 @@ impl Daemon {
             socket: own,
             monitor,
             state,
+            policies,
             offload: offload.clone(),
             ports: followed,
             worker: inbox.clone(),

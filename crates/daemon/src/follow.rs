@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_io::device::{Tap, wait};
 use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
-use penstock_netlink::{Changed, Device, Monitor, Socket, State};
+use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State};
 
 use crate::guardian::Heir;
 use crate::inbox::Inbox;
@@ -60,6 +60,8 @@ pub(crate) struct Follow {
     pub(crate) socket: Socket,
     pub(crate) monitor: Monitor,
     pub(crate) state: State,
+    /// `None` if the kernel has no IPsec.
+    pub(crate) policies: Option<Policies>,
     pub(crate) ports: Vec<Followed>,
     pub(crate) offload: Arc<Offload>,
     pub(crate) worker: Arc<Inbox<Request>>,
@@ -117,10 +119,13 @@ impl Follow {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
             let milliseconds = patience.map_or(-1, |p| p.as_millis().min(1000) as i32 + 1);
-            let fds = [self.asks.as_fd(), self.monitor.as_fd()];
+            let mut fds = vec![self.asks.as_fd()];
             // While there is to be a pause, notifications may pile up.
-            let fds = if patience.is_some() { fds.get(..1).unwrap_or_default() } else { &fds };
-            if let Err(e) = wait(fds, &mut ready, milliseconds) {
+            if patience.is_none() {
+                fds.push(self.monitor.as_fd());
+                fds.extend(self.policies.as_ref().map(AsFd::as_fd));
+            }
+            if let Err(e) = wait(&fds, &mut ready, milliseconds) {
                 log(format_args!("waiting for the kernel's network: {e}"));
                 std::thread::sleep(Duration::from_secs(1));
             }
@@ -135,6 +140,11 @@ impl Follow {
                 Ok(true) => {}
                 Ok(false) => log("notifications were lost: reading the kernel's network again"),
                 Err(e) => log(format_args!("the kernel's network: {e}")),
+            }
+            match self.policies.as_mut().map_or(Ok(false), Policies::have_changed) {
+                Ok(true) => changed.note_policies(),
+                Ok(false) => {}
+                Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
             }
             if changed.is_empty() || Instant::now() < earliest {
                 continue;
@@ -164,6 +174,11 @@ impl Follow {
 
     fn take_up(&mut self, changed: &mut Changed) -> std::io::Result<()> {
         let links = changed.links();
+        if changed.policies()
+            && let Some(policies) = &mut self.policies
+        {
+            self.state.set_policies(policies.read()?);
+        }
         // Nobody but us sends there: without packets of its own the kernel would forget them.
         for (link, address) in changed.take_stale() {
             let device = self.state.devices().iter().find(|d| d.link.index == link);

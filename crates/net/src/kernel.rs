@@ -20,6 +20,8 @@ pub struct KernelState {
     pub rules6: Vec<Rule>,
     /// Neighbours whose link address is known: link, address, link address.
     pub neighbours: Vec<(u32, IpAddr, Mac)>,
+    /// IPsec policies, which the kernel carries out.
+    pub policies: penstock_xfrm::Config,
 }
 
 /// Whether there are others than the rules that are there from the start.
@@ -34,10 +36,11 @@ impl Network {
     /// The network of a namespace as its kernel says it is.
     pub fn from_kernel(state: KernelState) -> Network {
         let mut config = Config::new();
-        let KernelState { links, routes4, routes6, mut rules4, mut rules6, neighbours } = state;
+        let KernelState { links, routes4, routes6, mut rules4, mut rules6, neighbours, policies } = state;
         rules4.sort_by_key(|r| r.priority);
         rules6.sort_by_key(|r| r.priority);
         config.links = links;
+        config.xfrm = policies;
         config.unmerged = custom(&rules4, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN), (32767, TABLE_DEFAULT)]);
         config.custom6 = custom(&rules6, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN)]);
         (config.routes4, config.routes6) = (routes4, routes6);

@@ -5,6 +5,7 @@
 //! - [`State`] is what dumps say, and [`State::network`] the network of it;
 //! - [`Monitor`] is told of changes, and says which parts of the state are to be read again. What notifications do not say
 //!   (an IPv4 route that goes with its device, for instance) is concluded; when some were lost, all is read again;
+//! - [`Policies`] are the IPsec policies of the namespace;
 //! - [`XdpSocket`] asks what devices can do with XDP;
 //! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another;
 //! - [`upper`]: devices that stand on others, moved from one to another.
@@ -23,6 +24,7 @@ mod socket;
 mod state;
 pub mod upper;
 mod xdp;
+mod xfrm;
 
 pub use link::{Device, Master};
 pub use message::{Attributes, Message};
@@ -30,3 +32,4 @@ pub use monitor::{Changed, Monitor};
 pub use socket::Socket;
 pub use state::State;
 pub use xdp::XdpSocket;
+pub use xfrm::Policies;

@@ -23,6 +23,7 @@ pub struct Changed {
     pub(crate) routes6: bool,
     pub(crate) rules: bool,
     pub(crate) neighbours: bool,
+    pub(crate) policies: bool,
     pub(crate) told: Vec<Message>,
     /// Neighbours that nobody has confirmed for some time.
     stale: BTreeSet<(u32, IpAddr)>,
@@ -38,6 +39,7 @@ impl Changed {
             routes6: true,
             rules: true,
             neighbours: true,
+            policies: true,
             ..Changed::default()
         }
     }
@@ -52,6 +54,16 @@ impl Changed {
         self.links
     }
 
+    /// Whether IPsec policies are among it.
+    pub fn policies(&self) -> bool {
+        self.policies
+    }
+
+    /// IPsec policies have changed, too.
+    pub fn note_policies(&mut self) {
+        self.policies = true;
+    }
+
     /// The neighbours that have become stale, once.
     pub fn take_stale(&mut self) -> Vec<(u32, IpAddr)> {
         std::mem::take(&mut self.stale).into_iter().collect()
@@ -62,7 +74,8 @@ impl Changed {
             libc::RTM_NEWLINK | libc::RTM_DELLINK => {
                 // Addresses, routes and neighbours may go with a link, some of them in silence.
                 let stale = std::mem::take(&mut self.stale);
-                *self = Changed { rules: self.rules, stale, ..Changed::everything() };
+                let Changed { rules, policies, .. } = *self;
+                *self = Changed { rules, policies, stale, ..Changed::everything() };
             }
             libc::RTM_NEWADDR | libc::RTM_DELADDR => {
                 // Routes of an address, and those with it as their source, go in silence.

@@ -111,6 +111,20 @@ impl Socket {
         Ok(Vec::new())
     }
 
+    /// The answer to a question that has one; nothing if the kernel knows no such question.
+    pub(crate) fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
+        self.send(kind, 0, body)?;
+        loop {
+            let mut answer = self.receive()?;
+            answer.retain(|m| m.sequence == self.sequence);
+            match answer.first() {
+                None => {}
+                Some(message) if message.kind == NLMSG_ERROR => return Ok(Vec::new()),
+                Some(_) => return Ok(answer),
+            }
+        }
+    }
+
     /// Changes something, and waits until it is done.
     pub fn change(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         self.send(kind, flags | NLM_F_ACK, body)?;

@@ -23,6 +23,7 @@ pub struct State {
     rules4: Vec<Rule>,
     rules6: Vec<Rule>,
     neighbours: HashMap<(u32, IpAddr), Mac>,
+    policies: penstock_xfrm::Config,
 }
 
 fn family(six: bool) -> u8 {
@@ -90,6 +91,11 @@ impl State {
         };
     }
 
+    /// IPsec policies from now on ([`crate::Policies`]).
+    pub fn set_policies(&mut self, policies: penstock_xfrm::Config) {
+        self.policies = policies;
+    }
+
     /// All links.
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -134,6 +140,7 @@ impl State {
                 .iter()
                 .map(|((link, address), mac)| (*link, *address, *mac))
                 .collect(),
+            policies: self.policies.clone(),
         })
     }
 }

@@ -400,7 +400,9 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp4_error(packet, Some(to), icmp::DEST_UNREACHABLE, code, mtu as u32, true);
             return self.drop(DropReason::TooBig, packet);
         }
-        if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
+        if !to.is_by_host()
+            && let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut())
+        {
             h.decrement_ttl();
         }
         if to.redirect && packet.meta.secpath == 0 {

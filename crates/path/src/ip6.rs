@@ -289,7 +289,9 @@ impl<S: Sink> Worker<'_, S> {
             self.icmp6_error(packet, icmpv6::PACKET_TOO_BIG, 0, mtu as u32);
             return self.drop(DropReason::TooBig, packet);
         }
-        if let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut()) {
+        if !to.is_by_host()
+            && let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut())
+        {
             h.decrement_hop_limit();
         }
         packet.meta.oif = to.oif;

@@ -209,6 +209,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip_output()`: postrouting, then out.
     pub(crate) fn ip4_output(&mut self, packet: &mut Packet, to: &Destination) {
+        if to.is_by_host() {
+            return self.leave_to_host(packet);
+        }
         packet.meta.oif = to.oif;
         let many = matches!(to.kind, RouteType::Broadcast | RouteType::Multicast);
         if many && packet.meta.iif == 0 && to.oif != LOOPBACK {
@@ -258,6 +261,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `ip6_output()`: the same for IPv6. Only the host's own packets are cut.
     pub(crate) fn ip6_output(&mut self, packet: &mut Packet, to: &Destination, forwarded: bool) {
+        if to.is_by_host() {
+            return self.leave_to_host(packet);
+        }
         packet.meta.oif = to.oif;
         if self.hook(Protocol::Ip6, Hook::Postrouting, packet, Some(to)) {
             self.ip6_behind_postrouting(packet, to, forwarded);

@@ -199,6 +199,11 @@ fn packets_that_may_not_leave_end_with_a_reason() {
         ),
         ("default", "xfrm policy setdefault out block\n".into(), "drop: XfrmOutPolBlock"),
         (
+            "forward, by protocol and port",
+            "xfrm policy add src 198.18.11.0/24 dst 198.18.12.0/24 proto udp dport 2000 dir fwd action block\n".into(),
+            "drop: XfrmInPolBlock",
+        ),
+        (
             "lifetime",
             tunnel(1).replace("mode tunnel flag", "limit packet-hard 0 mode tunnel flag"),
             "drop: XfrmOutStateExpired",

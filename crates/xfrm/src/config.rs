@@ -210,6 +210,8 @@ pub struct Config {
     pub(crate) policies: Vec<Policy>,
     /// What holds where no policy says anything: in, out, forward.
     pub(crate) defaults: [Action; 3],
+    /// Another stack has the states: it is to have packets that are to go through them.
+    pub(crate) by_host: bool,
 }
 
 const EXISTS: &str = "File exists";
@@ -217,6 +219,18 @@ const NO_STATE: &str = "No such process";
 const NO_POLICY: &str = "No such file or directory";
 
 impl Config {
+    /// Policies, in their order, and defaults (in, out, forward) of a stack that carries them out itself: it has the states, and is
+    /// to have packets that policy wants to go through some.
+    pub fn of_host(policies: Vec<Policy>, defaults: [Action; 3]) -> Config {
+        let by_host = !policies.is_empty() || defaults.contains(&Action::Block);
+        Config { states: Vec::new(), policies, defaults, by_host }
+    }
+
+    /// Whether another stack has the states.
+    pub fn is_by_host(&self) -> bool {
+        self.by_host
+    }
+
     /// Whether there is nothing: packets need not ask.
     pub fn is_empty(&self) -> bool {
         *self == Config::default()

@@ -98,6 +98,9 @@ impl<S: Sink> Worker<'_, S> {
             let plain = Destination { iif: 0, redirect: false, ..self.xfrm_before(way) };
             let flow = policy_flow(tuples, direction, true, mark, plain.oif);
             *way = self.xfrm_lookup_flow(&flow, class, now, plain).map_err(|_| NotOffloaded::Ipsec)?;
+            if way.is_by_host() {
+                return Err(NotOffloaded::Ipsec);
+            }
             let flow = policy_flow(tuples, direction, false, mark, plain.oif);
             let Some(ipsec) = self.state.ipsec.as_deref_mut() else { continue };
             match ipsec.xfrm.check(PolicyDirection::Forward, &flow, &mut SecPath::default(), now) {

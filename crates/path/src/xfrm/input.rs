@@ -30,6 +30,9 @@ impl<S: Sink> Worker<'_, S> {
     /// A packet for the host behind `input`: `true` if the host is to have it. ESP is taken off and goes its way again;
     /// policy must allow everything else.
     pub(crate) fn xfrm_deliver(&mut self, packet: &mut Packet) -> bool {
+        if self.xfrm_is_by_host() {
+            return true;
+        }
         if !matches!(packet.meta.protocol, ethernet::IPV4 | ethernet::IPV6) {
             return true;
         }

@@ -11,6 +11,7 @@
 //! by number in its [`Destination`]. Without any line about IPsec in the network there is no [`Ipsec`], and nothing is asked.
 
 mod flow;
+mod host;
 mod input;
 mod output;
 
@@ -81,6 +82,8 @@ pub(crate) struct Ipsec {
     /// Ways through states: there are about as many as states and routes. None for one whose state is gone.
     ways: Numbered<Option<Bundled>>,
     numbers: HashMap<Bundled, u32>,
+    /// The host's stack carries policies out.
+    by_host: bool,
 }
 
 /// Ways that are kept before all are found anew.
@@ -95,7 +98,8 @@ impl Ipsec {
         }
         let xfrm = Xfrm::new(config, salts(seed));
         let (secpaths, ways, numbers) = (Numbered::default(), Numbered::default(), HashMap::new());
-        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers }))
+        let by_host = config.is_by_host();
+        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers, by_host }))
     }
 
     /// Follows another state of the network: states that are as before go on, and ways keep their numbers.
@@ -113,7 +117,7 @@ impl Ipsec {
             *place = kept;
             numbers.extend(kept.map(|way| (way, ways.first.wrapping_add(number))));
         }
-        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers }))
+        Some(Box::new(Ipsec { xfrm, secpaths, ways, numbers, by_host: config.is_by_host() }))
     }
 
     /// What a packet came through.
@@ -202,11 +206,12 @@ fn shown(xfrm: &Xfrm, id: StateId) -> IpsecState {
 
 impl<S: Sink> Worker<'_, S> {
     /// Whether policy lets a packet go on that came in (`xfrm_policy_check()`); if not, it is dropped.
-    pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &Packet) -> bool {
+    pub(crate) fn xfrm_check(&mut self, direction: Direction, packet: &mut Packet) -> bool {
         let Some(ipsec) = self.state.ipsec.as_deref() else { return true };
         if packet.meta.secpath == 0 && (!ipsec.xfrm.asks(direction) || self.without_policy(packet)) {
             return true;
         }
+        packet.find_transport();
         let flow = self.incoming_flow(packet);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return true };
         let mut path = ipsec.secpath(packet);

@@ -54,7 +54,10 @@ impl<S: Sink> Worker<'_, S> {
         ipsec.xfrm.start(now);
         let states = ipsec.xfrm.output(flow, now, |far| self.source_towards(far));
         self.state.ipsec = Some(ipsec);
-        let states = states?;
+        let states = match states {
+            Err(Stat::OutNoStates) => return self.without_state(to),
+            states => states?,
+        };
         if states.states().is_empty() {
             return Ok(to);
         }
