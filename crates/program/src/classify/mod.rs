@@ -55,8 +55,8 @@ pub struct Lookup {
     versions: bool,
     /// Rules that are always run, ascending.
     always: Vec<u32>,
-    /// [`Candidate::skip`] of each rule.
-    skips: Vec<u32>,
+    /// [`Candidate::skip`] of each rule; bytes, so that they stay in a near cache.
+    skips: Vec<u8>,
     /// Rules before this one are all run.
     start: u32,
 }
@@ -73,7 +73,7 @@ impl Lookup {
         let mut asking = 0;
         for (rule, conditions) in (0..).zip(&conditions) {
             let (alternatives, exact) = fields.intervals(conditions);
-            skips.push(if exact { conditions.exact } else { 0 });
+            skips.push(if exact { u8::try_from(conditions.exact).unwrap_or(0) } else { 0 });
             if conditions.never {
                 continue;
             }
@@ -133,6 +133,7 @@ impl Lookup {
         let always = self.always.get(self.always.partition_point(|rule| *rule < from));
         let rule = found.min(always.copied().unwrap_or(u32::MAX));
         let skip = if whole { self.skips.get(rule as usize).copied().unwrap_or(0) } else { 0 };
+        let skip = u32::from(skip);
         (rule != u32::MAX).then_some(Candidate { rule, skip })
     }
 

@@ -1,6 +1,7 @@
 //! What an engine that compiles programs takes from the interpreter: single operations, and the rest of a program from
 //! some point on.
 
+use penstock_classify::prefetch;
 use penstock_packet::Packet;
 
 use super::{Frame, enter, lookup, policy, run_from, run_op};
@@ -57,8 +58,28 @@ pub fn find<E: Env>(
     env: &mut E,
     found: &mut [Option<Candidate>],
 ) -> bool {
-    let lookup = image.chain(chain).and_then(|c| c.lookup.as_deref()).and_then(|l| l.finder());
-    lookup.is_some_and(|lookup| lookup.first_of(packets, env, found))
+    let Some(chain) = image.chain(chain) else { return false };
+    let lookup = chain.lookup.as_deref().and_then(|l| l.finder());
+    if !lookup.is_some_and(|lookup| lookup.first_of(packets, env, found)) {
+        return false;
+    }
+    fetch(image, chain.first, found);
+    true
+}
+
+/// Has loaded what running the rules of a chain that were found will need, and then naming them; of long chains most of it
+/// is in no near cache.
+fn fetch(image: &Image, first: u32, found: &[Option<Candidate>]) {
+    let rule = |candidate: &Candidate| (first + candidate.rule) as usize;
+    for candidate in found.iter().flatten() {
+        prefetch(&image.rules, rule(candidate));
+    }
+    for candidate in found.iter().flatten() {
+        if let Some(linked) = image.rules.get(rule(candidate)) {
+            prefetch(&image.ops, (linked.first + candidate.skip) as usize);
+            prefetch(&image.rule_names, rule(candidate));
+        }
+    }
 }
 
 /// Runs a chain from its beginning as [`resume`] does, for an untraced packet that [`find`] has looked up and that has not
