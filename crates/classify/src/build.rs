@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, MOST_TREES, Row, Tree, signed};
+use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, MOST_TREES, Tree, signed, stride};
 use crate::dimension::{Dimension, max_value};
+use crate::lanes::Row;
 
 /// A dimension's value lies between two others, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,7 +388,7 @@ impl Trees<'_> {
             }
         }
         self.copies += rules.len();
-        let cell = Cell::leaf(first, rules.len().div_ceil(4) as u32, mask);
+        let cell = Cell::leaf(first, rules.len().div_ceil(4) as u32, mask, stride(mask, self.halves));
         self.leaves.insert((mask, rules), cell);
         Some(cell)
     }

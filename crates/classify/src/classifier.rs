@@ -1,6 +1,7 @@
 //! The finished structure and the search in it.
 
 use crate::dimension::Dimension;
+use crate::lanes::{Misses, Row};
 
 /// Most dimensions that a classifier can have.
 pub const MAX_DIMENSIONS: usize = 16;
@@ -24,39 +25,6 @@ pub(crate) fn signed(coordinate: u32) -> i32 {
     (coordinate ^ 1 << 31) as i32
 }
 
-/// A row of a leaf's block: four numbers, or eight.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(16))]
-pub(crate) struct Row(pub [u8; 16]);
-
-impl Row {
-    pub fn words(words: [i32; 4]) -> Row {
-        let mut row = [0; 16];
-        for (bytes, word) in row.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word.to_ne_bytes();
-        }
-        Row(row)
-    }
-
-    pub fn halves(first: [u16; 4], last: [u16; 4]) -> Row {
-        let mut row = [0; 16];
-        for (bytes, half) in row.as_chunks_mut().0.iter_mut().zip(first.into_iter().chain(last)) {
-            *bytes = half.to_ne_bytes();
-        }
-        Row(row)
-    }
-
-    #[inline(always)]
-    fn word(&self, i: usize) -> i32 {
-        i32::from_ne_bytes([self.0[4 * i], self.0[4 * i + 1], self.0[4 * i + 2], self.0[4 * i + 3]])
-    }
-
-    #[inline(always)]
-    fn half(&self, i: usize) -> i32 {
-        u16::from_ne_bytes([self.0[2 * i], self.0[2 * i + 1]]).into()
-    }
-}
-
 /// What a cell of a node leads to: a node or a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
@@ -64,7 +32,7 @@ pub(crate) struct Cell {
     pub first: u32,
     /// A node's cells but for the first, less one, or a leaf's blocks.
     pub len: u32,
-    /// Where a node's second cell begins, signed. Smaller coordinates lie in the first.
+    /// Node: where its second cell begins, signed; smaller coordinates lie in the first. Leaf: rows of a block.
     pub min: i32,
     /// Node: dimension (4 bits), shift (5 bits). Leaf: dimensions that are compared.
     pub what: u16,
@@ -75,8 +43,8 @@ impl Cell {
     /// A leaf without rules.
     pub const EMPTY: Cell = Cell { first: 0, len: 0, min: 0, what: 0, is_node: false };
 
-    pub fn leaf(first: u32, blocks: u32, mask: u16) -> Cell {
-        Cell { first, len: blocks, min: 0, what: mask, is_node: false }
+    pub fn leaf(first: u32, blocks: u32, mask: u16, stride: usize) -> Cell {
+        Cell { first, len: blocks, min: stride as i32, what: mask, is_node: false }
     }
 
     pub fn node(first: u32, last: u32, min: u32, dimension: usize, shift: u32) -> Cell {
@@ -142,8 +110,40 @@ pub(crate) const MOST_TREES: usize = 6;
 /// Bytes from which on a classifier does not stay in a core's own cache.
 const LARGE: usize = 256 << 10;
 
+/// Bytes that come from memory at once.
+const LINE: usize = 64;
+const _: () = assert!(size_of::<Cell>() == size_of::<Row>());
+
 /// Packets whose searches run at the same time.
-const LANES: usize = 16;
+const LANES: usize = 32;
+
+/// Some of the packets, in order.
+#[derive(Clone, Copy)]
+struct Lanes {
+    lanes: [u8; LANES],
+    count: usize,
+}
+
+impl Default for Lanes {
+    #[inline(always)]
+    fn default() -> Self {
+        Lanes { lanes: [0; LANES], count: 0 }
+    }
+}
+
+impl Lanes {
+    /// Adds one, without a branch.
+    #[inline(always)]
+    fn push_if(&mut self, is: bool, lane: usize) {
+        self.lanes[self.count % LANES] = lane as u8;
+        self.count += usize::from(is);
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[u8] {
+        self.lanes.get(..self.count).unwrap_or(&[])
+    }
+}
 
 impl Classifier {
     /// How large it is.
@@ -225,7 +225,7 @@ impl Classifier {
         for (cell, tree) in cells.iter_mut().zip(&self.trees) {
             if tree.last >= from && tree.guards_hold(location) {
                 *cell = &tree.root;
-                self.prefetch_below(cell, location);
+                self.prefetch_next(cell, location);
             }
         }
         let mut nodes = true;
@@ -233,7 +233,7 @@ impl Classifier {
             nodes = false;
             for cell in cells[..self.trees.len().min(MOST_TREES)].iter_mut().filter(|c| c.is_node) {
                 *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
-                self.prefetch_below(cell, location);
+                self.prefetch_next(cell, location);
                 nodes |= cell.is_node;
             }
         }
@@ -247,112 +247,107 @@ impl Classifier {
         (best != u32::MAX).then_some(best)
     }
 
-    /// Has loaded what the step after a cell needs.
-    #[inline(always)]
-    fn prefetch_below(&self, cell: &Cell, location: &Location) {
-        if cell.is_node {
-            crate::prefetch(&self.cells, cell.below(location));
-        } else if cell.len > 0 {
-            let stride = stride(cell.what, self.halves);
-            let rows = cell.len.min(2) as usize * stride;
-            for row in (0..rows).step_by(4) {
-                crate::prefetch(&self.rows, cell.first as usize + row);
-            }
-        }
-    }
-
     /// As [`Classifier::next`], for several packets at a time: while the memory of one is on its way, the others go on.
     /// What is found comes in the order of the packets; `u32::MAX` for nothing.
     pub fn next_batch(&self, locations: &[Location], from: u32, found: &mut [u32]) {
         for (locations, found) in locations.chunks(LANES).zip(found.chunks_mut(LANES)) {
             found.fill(u32::MAX);
             for tree in self.trees.iter().filter(|t| t.last >= from) {
-                let mut cells = [&Cell::EMPTY; LANES];
-                let mut depth = false;
-                for ((cell, location), best) in cells.iter_mut().zip(locations).zip(&*found) {
-                    if tree.first < *best && tree.guards_hold(location) {
-                        *cell = &tree.root;
-                        depth |= cell.is_node;
-                    }
-                }
-                while depth {
-                    depth = false;
-                    for (cell, location) in cells.iter().zip(locations).filter(|(cell, _)| cell.is_node) {
-                        self.prefetch_below(cell, location);
-                    }
-                    for (cell, location) in cells.iter_mut().zip(locations) {
-                        if cell.is_node {
-                            *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
-                            depth |= cell.is_node;
-                            if !cell.is_node {
-                                self.prefetch_below(cell, location);
-                            }
-                        }
-                    }
-                }
-                for ((cell, location), best) in cells.iter().zip(locations).zip(found.iter_mut()) {
-                    *best = self.scan(cell, location, from, *best);
-                }
+                self.next_in_tree(tree, locations, from, found);
             }
         }
     }
 
-    #[inline]
+    /// Looks for something better than what was found, in one tree. Branches that hang on the packet are few: who goes on
+    /// to walk, and who has a leaf to compare, is in lists.
+    fn next_in_tree(&self, tree: &Tree, locations: &[Location], from: u32, found: &mut [u32]) {
+        let mut cells = [tree.root; LANES];
+        let mut walking = Lanes::default();
+        for (lane, (location, best)) in locations.iter().zip(&*found).enumerate() {
+            walking.push_if(tree.first < *best && tree.guards_hold(location), lane);
+        }
+        let mut leaves = Lanes::default();
+        if !tree.root.is_node {
+            (leaves, walking) = (walking, leaves);
+        } else {
+            for &lane in walking.all() {
+                self.prefetch_next(&tree.root, &locations[usize::from(lane) % LANES]);
+            }
+        }
+        while walking.count > 0 {
+            let mut left = Lanes::default();
+            for &lane in walking.all() {
+                let lane = usize::from(lane);
+                let (Some(cell), Some(location)) = (cells.get_mut(lane), locations.get(lane)) else { break };
+                *cell = self.cells.get(cell.below(location)).copied().unwrap_or(Cell::EMPTY);
+                self.prefetch_next(cell, location);
+                left.push_if(cell.is_node, lane);
+                leaves.push_if(!cell.is_node && cell.len > 0, lane);
+            }
+            walking = left;
+        }
+        // Most leaves that cannot better what was found say so by their first rule.
+        let mut better = Lanes::default();
+        for &lane in leaves.all() {
+            let lane = usize::from(lane);
+            let (Some(cell), Some(best)) = (cells.get(lane), found.get(lane)) else { break };
+            let Some(numbers) = self.rows.get(cell.first as usize) else { break };
+            better.push_if((numbers.word(0) as u32) < *best, lane);
+        }
+        for &lane in better.all() {
+            let lane = usize::from(lane);
+            let (Some(cell), Some(best), Some(location)) =
+                (cells.get(lane), found.get_mut(lane), locations.get(lane))
+            else {
+                break;
+            };
+            *best = self.scan(cell, location, from, *best);
+        }
+    }
+
+    /// Has loaded what the step after a cell needs: a cell, or the first two lines of a leaf. Which of them is no branch.
+    #[inline(always)]
+    fn prefetch_next(&self, cell: &Cell, location: &Location) {
+        let (cells, rows) = (self.cells.as_ptr().cast::<u8>(), self.rows.as_ptr().cast::<u8>());
+        let below = cell.below(location);
+        let (base, at, second) =
+            if cell.is_node { (cells, below, 0) } else { (rows, cell.first as usize, LINE) };
+        let next = base.wrapping_add(at * size_of::<Row>());
+        crate::prefetch_at(next);
+        crate::prefetch_at(next.wrapping_add(second));
+    }
+
+    /// The first rule of a leaf from `from` on that matches, or what was found before if that is better.
+    #[inline(always)]
     fn scan(&self, leaf: &Cell, location: &Location, from: u32, best: u32) -> u32 {
         let mask = leaf.what;
-        let stride = stride(mask, self.halves);
+        let stride = leaf.min as usize;
         let first = leaf.first as usize;
         let Some(rows) = self.rows.get(first..first + leaf.len as usize * stride) else { return best };
-        for block in rows.chunks_exact(stride) {
-            let Some((rules, bounds)) = block.split_first() else { break };
-            if rules.word(0) as u32 >= best {
+        let mut rows = rows.iter();
+        while let Some(numbers) = rows.next() {
+            if numbers.word(0) as u32 >= best {
                 break;
             }
-            if let Some(found) = self.first_match(rules, bounds, mask, location, from) {
-                return found.min(best);
+            let mut misses = Misses::before(numbers, from);
+            let mut rest = mask;
+            while rest != 0 {
+                let dimension = rest.trailing_zeros() as usize % MAX_DIMENSIONS;
+                let at = location.coordinates[dimension];
+                let Some(first) = rows.next() else { break };
+                if self.halves >> dimension & 1 != 0 {
+                    misses = misses.halves(first, at as u16);
+                } else {
+                    let Some(last) = rows.next() else { break };
+                    misses = misses.words(first, last, at);
+                }
+                rest &= rest - 1;
+            }
+            if let Some(hit) = misses.first_hit() {
+                return best.min(numbers.word(hit) as u32);
             }
         }
         best
-    }
-
-    /// The first of four rules that is not before `from` and whose bounds hold.
-    #[inline(always)]
-    fn first_match(
-        &self,
-        rules: &Row,
-        bounds: &[Row],
-        mask: u16,
-        location: &Location,
-        from: u32,
-    ) -> Option<u32> {
-        let mut misses = [0i32; 4];
-        for (i, miss) in misses.iter_mut().enumerate() {
-            *miss = -i32::from(rules.word(i) < from as i32);
-        }
-        let mut rest = mask;
-        let mut rows = bounds.iter();
-        while rest != 0 {
-            let dimension = rest.trailing_zeros() as usize % MAX_DIMENSIONS;
-            let at = location.coordinates[dimension];
-            let Some(first) = rows.next() else { break };
-            if self.halves >> dimension & 1 != 0 {
-                let at = at ^ i32::MIN;
-                for (i, miss) in misses.iter_mut().enumerate() {
-                    *miss |= -i32::from(first.half(i) > at) | -i32::from(at > first.half(i + 4));
-                }
-            } else {
-                let Some(last) = rows.next() else { break };
-                for (i, miss) in misses.iter_mut().enumerate() {
-                    *miss |= -i32::from(first.word(i) > at) | -i32::from(at > last.word(i));
-                }
-            }
-            rest &= rest - 1;
-        }
-        let hits = (0..4).map(|i| u32::from(misses[i] == 0) << i).sum::<u32>();
-        if hits == 0 {
-            return None;
-        }
-        Some(rules.word(hits.trailing_zeros() as usize & 3) as u32)
     }
 }
 

@@ -31,6 +31,7 @@
 mod build;
 mod classifier;
 mod dimension;
+mod lanes;
 mod points;
 mod ranks;
 
@@ -41,13 +42,20 @@ pub use ranks::{Key, Ranks, Root};
 /// Has the cache line of an element loaded, if there is one.
 #[inline]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    let Some(element) = slice.get(index) else { return };
+    if let Some(element) = slice.get(index) {
+        prefetch_at(element);
+    }
+}
+
+/// Has the cache line at an address loaded, if there is memory.
+#[inline(always)]
+fn prefetch_at<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch changes nothing and faults never, and the address is that of an element.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
+        // SAFETY: a prefetch changes nothing and faults never, whatever the address is.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = element;
+    let _ = address;
 }

@@ -48,6 +48,8 @@ fn the_first_match_is_that_of_a_walk() {
             rules.push((number, rule));
         }
         let classifier = builder.build().expect("a classifier");
+        let batch_from = if rng.bool() { 0 } else { rng.u32(..number + 2) };
+        let (mut locations, mut walks) = (Vec::new(), Vec::new());
         for _ in 0..400 {
             let near = rng.choice(&rules).unwrap().1.clone();
             let mut values: Vec<u128> = widths.iter().map(|w| value(&mut rng, *w)).collect();
@@ -59,12 +61,26 @@ fn the_first_match_is_that_of_a_walk() {
             }
             let at = classifier.locate(&values);
             let from = if rng.bool() { 0 } else { rng.u32(..number + 2) };
-            let walk = rules.iter().find(|(number, rule)| {
-                let holds = |i: &Interval| (i.from..=i.to).contains(&values[usize::from(i.dimension)]);
-                *number >= from && rule.iter().all(holds)
-            });
-            assert_eq!(classifier.next(&at, from), walk.map(|r| r.0), "seed {seed} from {from} {values:?}");
+            let walk = |from| {
+                let found = rules.iter().find(|(number, rule)| {
+                    let holds = |i: &Interval| (i.from..=i.to).contains(&values[usize::from(i.dimension)]);
+                    *number >= from && rule.iter().all(holds)
+                });
+                found.map(|r| r.0)
+            };
+            assert_eq!(classifier.next(&at, from), walk(from), "seed {seed} from {from} {values:?}");
+            locations.push(at);
+            walks.push(walk(batch_from).unwrap_or(u32::MAX));
         }
+        // Bursts of all lengths.
+        let mut found = vec![0; 400];
+        let (mut done, mut len) = (0, 1);
+        while done < 400 {
+            let end = (done + len).min(400);
+            classifier.next_batch(&locations[done..end], batch_from, &mut found[done..end]);
+            (done, len) = (end, len + 7);
+        }
+        assert_eq!(found, walks, "seed {seed} from {batch_from}");
     }
 }
 
