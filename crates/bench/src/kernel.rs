@@ -13,6 +13,8 @@
 mod generator;
 mod lab;
 pub(crate) mod live;
+pub(crate) mod peers;
+mod process;
 
 use std::rc::Rc;
 

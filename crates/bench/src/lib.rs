@@ -36,7 +36,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 13] = [
+pub const BENCHES: [Bench; 14] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; prerouting beside it",
@@ -101,6 +101,11 @@ pub const BENCHES: [Bench; 13] = [
         name: "live",
         about: "forwarding by `penstock up` over veth, against the kernel's (takes root)",
         variants: kernel::live::variants,
+    },
+    Bench {
+        name: "peers",
+        about: "AF_XDP in user space: `penstock up` against Open vSwitch and testpmd (takes root)",
+        variants: kernel::peers::variants,
     },
 ];
 

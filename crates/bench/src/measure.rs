@@ -16,6 +16,8 @@ pub struct Variant {
     pub memory: Option<fn() -> f64>,
     /// Time that others have spent on a processor for it; it counts too.
     pub others: Option<Box<dyn Fn() -> Duration>>,
+    /// Whether the time of the caller of `run` counts.
+    pub caller: bool,
 }
 
 impl Variant {
@@ -28,6 +30,7 @@ impl Variant {
             run: Box::new(run),
             memory: None,
             others: None,
+            caller: true,
         }
     }
 
@@ -40,6 +43,11 @@ impl Variant {
     pub fn with_others(mut self, others: impl Fn() -> Duration + 'static) -> Self {
         self.others = Some(Box::new(others));
         self
+    }
+
+    /// Counts the time that others have spent on a processor, and not that of the caller.
+    pub fn by_others(self, others: impl Fn() -> Duration + 'static) -> Self {
+        Variant { caller: false, ..self.with_others(others) }
     }
 
     /// Compared with the rate of another variant of the same benchmark.
@@ -146,7 +154,10 @@ fn calls(variant: &mut Variant, slice: Duration) -> u64 {
 
 /// Nanoseconds per operation over so many calls.
 fn time(variant: &mut Variant, calls: u64) -> f64 {
-    let now = |v: &Variant| cpu_time() + v.others.as_ref().map_or(Duration::ZERO, |others| others());
+    let now = |v: &Variant| {
+        let caller = if v.caller { cpu_time() } else { Duration::ZERO };
+        caller + v.others.as_ref().map_or(Duration::ZERO, |others| others())
+    };
     let start = now(variant);
     for _ in 0..calls {
         (variant.run)();

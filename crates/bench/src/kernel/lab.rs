@@ -45,6 +45,7 @@ const PREFIX: &str = "penstock-bench";
 /// What counts for all labs: rights, tools, and the processor on which everything runs.
 pub(super) struct Bounds {
     before: libc::cpu_set_t,
+    cpu: usize,
     /// What the kernel's thread for deferred work of this processor has run (`Documentation/scheduler/sched-stats.rst`).
     deferred: File,
 }
@@ -77,7 +78,18 @@ impl Bounds {
             libc::sched_setaffinity(0, size, &one);
             before
         };
-        Ok(Bounds { before, deferred })
+        Ok(Bounds { before, cpu, deferred })
+    }
+
+    /// From here on the caller stays off that processor.
+    pub(super) fn elsewhere(&self) -> Result<()> {
+        // SAFETY: both calls get a set of the size that they are told.
+        let moved = unsafe {
+            let mut others = self.before;
+            libc::CPU_CLR(self.cpu, &mut others);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &others)
+        };
+        if moved == 0 { Ok(()) } else { Err("it takes two processors".into()) }
     }
 
     /// Time that the kernel's thread for deferred work has run on this processor.
@@ -147,7 +159,7 @@ pub(super) struct Lab {
     /// `penstock up`.
     dataplane: Option<Child>,
     // What the namespace is on must go after it.
-    _bounds: Rc<Bounds>,
+    bounds: Rc<Bounds>,
 }
 
 impl Lab {
@@ -174,12 +186,17 @@ impl Lab {
         let name = made.keep();
         let text = RefCell::new(vec![0; 4096]);
         let (links, dataplane) = (Vec::new(), None);
-        Ok(Lab { name, links, devices, text, indexes, dataplane, _bounds: bounds.clone() })
+        Ok(Lab { name, links, devices, text, indexes, dataplane, bounds: bounds.clone() })
     }
 
     /// What the namespace is called.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The processor on which everything in it runs.
+    pub(super) fn processor(&self) -> usize {
+        self.bounds.cpu
     }
 
     /// Loads rules.
