@@ -136,6 +136,48 @@ impl Headers {
     }
 }
 
+/// Finishes the checksum of a frame of TCP or UDP if it was only begun: then it is the sum over the pseudo header. Of the right
+/// ones one in 65,536 looks like that, too, and is made what it is.
+#[inline]
+pub fn finish_begun(frame: &mut [u8]) {
+    if !may_be_begun(frame) {
+        return;
+    }
+    let Some(headers) = Headers::of_frame(frame) else { return };
+    if headers.is_begun(frame) {
+        headers.finish_checksum(frame);
+    }
+}
+
+/// `false` for TCP and UDP over IPv4 without options, if that is whole and its checksum is not the sum over the pseudo header:
+/// nearly all frames are that, and need not be looked at further.
+#[inline]
+fn may_be_begun(frame: &[u8]) -> bool {
+    const NETWORK: usize = ethernet::LEN;
+    const TRANSPORT: usize = NETWORK + ipv4::LEN;
+    let Some(head) = frame.first_chunk::<{ TRANSPORT + udp::LEN }>() else { return true };
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    if word(NETWORK - 2) != ethernet::IPV4 || head[NETWORK] != 0x45 {
+        return true;
+    }
+    let len = usize::from(word(NETWORK + 2));
+    let protocol = head[NETWORK + 9];
+    let (header, checksum) = match protocol {
+        protocol::UDP => (udp::LEN, 6),
+        protocol::TCP => (tcp::LEN, 16),
+        _ => return true,
+    };
+    if len < ipv4::LEN + header || NETWORK + len > frame.len() {
+        return true;
+    }
+    let sum = checksum::Sum::new()
+        .u32(u32::from_be_bytes([head[26], head[27], head[28], head[29]]))
+        .u32(u32::from_be_bytes([head[30], head[31], head[32], head[33]]))
+        .u16(protocol.into())
+        .u16((len - ipv4::LEN) as u16);
+    be16(frame, TRANSPORT + checksum) == Some(sum.folded())
+}
+
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -266,7 +308,12 @@ mod tests {
                 let h = Headers::of_frame(&frame).unwrap();
                 h.begin_checksum(&mut frame);
                 assert!(!right(&frame) || frame.starts_with(&whole));
+                let mut begun = frame.clone();
                 h.finish_checksum(&mut frame);
+                assert_eq!(frame[..whole.len()], whole[..], "{h:?} {}", data.len());
+                finish_begun(&mut begun);
+                assert_eq!(begun, frame, "{h:?} {}", data.len());
+                finish_begun(&mut frame);
                 assert_eq!(frame[..whole.len()], whole[..], "{h:?} {}", data.len());
             }
         }

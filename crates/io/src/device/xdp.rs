@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use penstock_bpf::Mode;
 use penstock_packet::Gso;
-use penstock_packet::gso::{Headers, segments};
+use penstock_packet::gso::{Headers, finish_begun, segments};
 
 use super::bpf::Redirect;
 use super::sys::{self, Mapping, check};
@@ -113,11 +113,13 @@ impl<T: Copy> Ring<T> {
         Ok(Ring { memory, offsets, own: 0, other: 0, entry: std::marker::PhantomData })
     }
 
+    #[inline]
     fn word(&self, offset: u64) -> &AtomicU32 {
         // SAFETY: the kernel says where its words are in the mapping; they are aligned, and live as long as it.
         unsafe { AtomicU32::from_ptr(self.memory.start().add(offset as usize).cast()) }
     }
 
+    #[inline]
     fn entry(&self, number: u32) -> *mut T {
         let at = self.offsets.entries as usize + (number % ENTRIES) as usize * size_of::<T>();
         debug_assert!(at + size_of::<T>() <= self.memory.len());
@@ -125,28 +127,33 @@ impl<T: Copy> Ring<T> {
         unsafe { self.memory.start().add(at).cast() }
     }
 
+    #[inline]
     fn needs_wakeup(&self) -> bool {
         self.word(self.offsets.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 
     /// Entries that may be produced.
+    #[inline]
     fn room(&mut self) -> u32 {
         self.other = self.word(self.offsets.consumer).load(Ordering::Acquire);
         ENTRIES - self.own.wrapping_sub(self.other)
     }
 
     /// Produces an entry, for which there was room; the kernel sees it after [`Ring::publish`].
+    #[inline]
     fn produce(&mut self, entry: T) {
         // SAFETY: the entry is ours: the kernel has consumed it, as `room` has seen, and reads it only once published.
         unsafe { self.entry(self.own).write(entry) };
         self.own = self.own.wrapping_add(1);
     }
 
+    #[inline]
     fn publish(&self) {
         self.word(self.offsets.producer).store(self.own, Ordering::Release);
     }
 
     /// Takes an entry that the kernel has produced.
+    #[inline]
     fn consume(&mut self) -> Option<T> {
         if self.own == self.other {
             self.other = self.word(self.offsets.producer).load(Ordering::Acquire);
@@ -161,6 +168,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Gives back what was consumed.
+    #[inline]
     fn give_back(&self) {
         self.word(self.offsets.consumer).store(self.own, Ordering::Release);
     }
@@ -336,7 +344,7 @@ impl XdpRx {
         {
             // SAFETY: the kernel has just given us this place.
             if let Some(bytes) = unsafe { self.socket.bytes(frame.address, frame.len as usize) } {
-                finish(bytes);
+                finish_begun(bytes);
             }
             self.burst.push(frame);
         }
@@ -376,15 +384,6 @@ impl XdpRx {
                 )
             };
         }
-    }
-}
-
-/// Finishes a checksum that was only begun: then it is the sum over the pseudo header. Of the right ones one in 65,536 looks
-/// like that, too, and is made what it is.
-fn finish(frame: &mut [u8]) {
-    let Some(headers) = Headers::of_frame(frame) else { return };
-    if headers.is_begun(frame) {
-        headers.finish_checksum(frame);
     }
 }
 
