@@ -25,13 +25,12 @@ use crate::sink::{LiveSink, PortTraffic};
 use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
 
+/// Bursts from a wire before what follows from them leaves: the kernel sends that many frames of an AF_XDP socket in one call.
+const BURSTS: usize = 4;
 /// Nanoseconds after which time is passed on, with packets or without.
 const TICK: u64 = 20_000_000;
 /// Milliseconds to wait for frames when there are none; what has to do with time is late by that much at most.
 const IDLE: i32 = 50;
-/// Bursts from wires between two looks at what the host sends, as long as there are any.
-const ROUNDS: u32 = 4;
-
 /// What others ask of the worker.
 pub(crate) enum Request {
     /// Another state of the network is in force.
@@ -143,7 +142,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Works until it is told to stop; then all devices are closed.
     pub(crate) fn run(mut self) {
-        let (mut round, mut ticked, mut ready) = (0u32, 0, Vec::new());
+        let (mut ticked, mut ready) = (0, Vec::new());
         loop {
             while let Some(request) = self.inbox.take() {
                 if !self.serve(request) {
@@ -153,14 +152,16 @@ impl Worker {
             let time = now();
             let mut frames = 0;
             for i in 0..self.wires.len() {
-                frames += self.receive_wire(i, time);
-            }
-            round = round.wrapping_add(1);
-            let all = frames == 0 || round.is_multiple_of(ROUNDS);
-            if all {
-                for i in 0..self.hosts.len() {
-                    frames += self.receive_host(i, time);
+                for _ in 0..BURSTS {
+                    let some = self.receive_wire(i, time);
+                    frames += some;
+                    if some < BURST {
+                        break;
+                    }
                 }
+            }
+            for i in 0..self.hosts.len() {
+                frames += self.receive_host(i, time);
             }
             if time.saturating_sub(ticked) >= TICK {
                 ticked = time;
@@ -169,7 +170,7 @@ impl Worker {
             } else if frames > 0 {
                 self.sink.flush();
             }
-            if frames == 0 && all {
+            if frames == 0 {
                 self.wait(&mut ready);
             }
         }
