@@ -220,7 +220,7 @@ pub static TCP_OPTIONS: &[ExthdrDesc] = &[
         &[KIND, LENGTH, field("tsval", DataType::Integer, 16, 32), field("tsecr", DataType::Integer, 48, 32)],
     ),
     tcp("md5sig", 19, &[KIND, LENGTH]),
-    tcp("mptcp", 30, &[KIND, LENGTH, bits("subtype", DataType::Integer, 16, 4)]),
+    tcp("mptcp", 30, &[KIND, LENGTH, bits("subtype", DataType::MptcpSubtype, 16, 4)]),
     tcp("fastopen", 34, &[KIND, LENGTH]),
 ];
 

@@ -15,6 +15,9 @@ use penstock_ruleset::{Generation, Ruleset};
 /// Rules that nft 1.0.6 was given in a fresh chain, and how it listed them: `family | rule | listed`.
 const LISTED_RULES: &str = include_str!("listed_rules.txt");
 
+/// What later releases have: `family || rule || listed`.
+const LATER_RULES: &str = include_str!("later_rules.txt");
+
 /// A machine with one device and the usual protocols.
 struct Machine;
 
@@ -165,10 +168,13 @@ fn programs(generation: &Generation) -> String {
 }
 
 fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    LISTED_RULES.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, " | ");
-        Some((parts.next()?, parts.next()?, parts.next()?))
-    })
+    let columns = |text: &'static str, separator| {
+        text.lines().filter_map(move |line| {
+            let mut parts = line.splitn(3, separator);
+            Some((parts.next()?, parts.next()?, parts.next()?))
+        })
+    };
+    columns(LISTED_RULES, " | ").chain(columns(LATER_RULES, " || "))
 }
 
 #[test]

@@ -242,7 +242,7 @@ pub enum ExprKind {
 #[allow(missing_docs)]
 pub struct SetElem {
     pub key: Expr,
-    /// Milliseconds.
+    /// Milliseconds; [`NEVER`](SetElem::NEVER) for an element that stays whatever the set says.
     pub timeout: Option<u64>,
     /// Milliseconds.
     pub expires: Option<u64>,
@@ -252,6 +252,9 @@ pub struct SetElem {
 }
 
 impl SetElem {
+    /// `timeout never`
+    pub const NEVER: u64 = u64::MAX;
+
     /// Whether anything stands beside the key that stays with the element.
     pub fn has_options(&self) -> bool {
         self.timeout.is_some() || self.comment.is_some() || !self.stmts.is_empty()

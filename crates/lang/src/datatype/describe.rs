@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use penstock_program::expr::FIB_PRESENT;
+
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
 use crate::datatype::DataType;
 use crate::datatype::symbols::{self, Base};
@@ -28,6 +30,7 @@ fn known(expr: &Expr) -> (&'static str, DataType, u32) {
         ExprKind::Meta { key } => ("meta", row(keys::meta(*key))),
         ExprKind::Ct { key, .. } => ("ct", row(keys::ct(*key))),
         ExprKind::Rt { key } => ("rt", row(keys::rt(*key))),
+        ExprKind::Fib { flags, .. } if flags & FIB_PRESENT != 0 => ("fib", (DataType::Boolean, 8)),
         ExprKind::Fib { result, .. } => ("fib", row(keys::fib(*result))),
         ExprKind::Socket { key, .. } => ("socket", row(keys::socket(*key))),
         ExprKind::Xfrm { key, .. } => ("xfrm", row(keys::xfrm(*key))),

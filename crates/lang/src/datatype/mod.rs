@@ -75,6 +75,8 @@ pub enum DataType {
     /// Bytes of a packet by offset and length: integers that are listed in hexadecimal. To the outside they are
     /// [`DataType::Integer`].
     RawInteger,
+    /// Subtypes of MPTCP options: integers with names. To the outside they are [`DataType::Integer`].
+    MptcpSubtype,
 }
 
 /// Bits that each field of a concatenation takes in a set's type number.
@@ -198,6 +200,7 @@ impl DataType {
             DataType::TimeDay => ("day", "Day of week of packet reception", 8, Host, integer),
             DataType::Cgroupv2 => ("cgroupsv2", "cgroupsv2 path", 64, Host, integer),
             DataType::RawInteger => ("integer", "integer", 0, Unknown, integer),
+            DataType::MptcpSubtype => ("integer", "mptcp option subtype", 4, Unknown, integer),
         };
         Info { name, description, size, order, base }
     }
@@ -261,10 +264,11 @@ impl DataType {
         })
     }
 
-    /// By number; [`DataType::RawInteger`], which has none outside, by its place in the enumeration.
+    /// By number; those that have none outside by their place in the enumeration.
     pub fn from_id(id: u32) -> Option<DataType> {
-        if id == DataType::RawInteger as u32 {
-            return Some(DataType::RawInteger);
+        let inside = [DataType::RawInteger, DataType::MptcpSubtype].into_iter().find(|d| *d as u32 == id);
+        if inside.is_some() {
+            return inside;
         }
         DataType::ALL.get(usize::try_from(id).ok()?).copied()
     }
@@ -272,7 +276,7 @@ impl DataType {
     /// The number.
     pub fn id(self) -> u32 {
         match self {
-            DataType::RawInteger => DataType::Integer as u32,
+            DataType::RawInteger | DataType::MptcpSubtype => DataType::Integer as u32,
             other => other as u32,
         }
     }

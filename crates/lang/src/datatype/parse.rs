@@ -86,6 +86,7 @@ pub fn parse(dtype: DataType, text: &str, names: &dyn Names) -> Result<Constant,
         | DataType::Bitmask
         | DataType::Integer
         | DataType::RawInteger
+        | DataType::MptcpSubtype
         | DataType::EtherType
         | DataType::ArpOp
         | DataType::IcmpType

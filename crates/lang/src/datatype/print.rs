@@ -137,7 +137,10 @@ pub fn print(dtype: DataType, value: u128, len: u32, format: &Format, names: &dy
             None => decimal(value, out),
         },
         DataType::Bitmask | DataType::RawInteger => hexadecimal(value, out),
-        DataType::Invalid | DataType::Verdict | DataType::Integer => decimal(value, out),
+        // Subtypes of MPTCP have their names where they are read only, as ever.
+        DataType::Invalid | DataType::Verdict | DataType::Integer | DataType::MptcpSubtype => {
+            decimal(value, out)
+        }
         DataType::TimeDay => match symbol(dtype, value, format) {
             Some(name) => quoted(name, out),
             None => decimal(value, out),

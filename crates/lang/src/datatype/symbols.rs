@@ -57,6 +57,7 @@ pub fn of(dtype: DataType) -> Option<&'static Symbols> {
         DataType::Boolean => &BOOLEAN,
         DataType::CtEventBit => &CT_EVENT,
         DataType::IgmpType => &IGMP_TYPE,
+        DataType::MptcpSubtype => &MPTCP_SUBTYPE,
         DataType::TimeDay => &DAY,
         DataType::Invalid
         | DataType::Verdict
@@ -171,6 +172,10 @@ symbols! {
     IGMP_TYPE: Decimal =
         "membership-query" 17, "membership-report-v1" 18, "membership-report-v2" 22, "membership-report-v3" 34,
         "leave-group" 23;
+    /// RFC 8684.
+    MPTCP_SUBTYPE: Decimal =
+        "mp-capable" 0, "mp-join" 1, "dss" 2, "add-addr" 3, "remove-addr" 4, "mp-prio" 5, "mp-fail" 6,
+        "mp-fastclose" 7, "mp-tcprst" 8;
     /// Sunday is 0.
     DAY: Decimal =
         "Sunday" 0, "Monday" 1, "Tuesday" 2, "Wednesday" 3, "Thursday" 4, "Friday" 5, "Saturday" 6;

@@ -140,7 +140,10 @@ impl<'a> Delinearizer<'a> {
         };
         let expires = element.expires_at.map(|at| at.saturating_sub(self.now) / 1_000_000);
         let elem = SetElem {
-            timeout: value.timeout().filter(|t| *t != set.timeout && *t != 0),
+            timeout: value.timeout().filter(|t| *t != set.timeout).map(|t| match t {
+                0 => SetElem::NEVER,
+                ms => ms,
+            }),
             expires,
             comment: value.userdata().and_then(|u| userdata::comment(u)).map(Arc::from),
             stmts,

@@ -253,10 +253,10 @@ impl Eval<'_, '_> {
                 129 => 128,
                 other => other,
             };
-            return error(
-                loc,
-                format!("incompatible icmp match: rule has {}, need {}", canonical(known), types[0]),
-            );
+            return error(loc, {
+                let need = if field.icmp == IcmpField::Target6 { NEIGHBOUR_SOLICITATION } else { types[0] };
+                format!("incompatible icmp match: rule has {}, need {need}", canonical(known))
+            });
         }
         let Some(kind) = proto.templates.first() else { return Ok(()) };
         let left = field_expr(proto, kind, loc);
@@ -290,7 +290,9 @@ impl Eval<'_, '_> {
             }
         };
         self.insert(matching(left, right))?;
-        self.icmp_type = types.last().copied();
+        // One of several is as good as any for what follows, but for a redirection.
+        let neighbour = types.iter().find(|t| **t == NEIGHBOUR_SOLICITATION);
+        self.icmp_type = neighbour.or(types.last()).copied();
         Ok(())
     }
 
@@ -428,6 +430,9 @@ impl Eval<'_, '_> {
         self.expected = Expected::like(e);
     }
 }
+
+/// ICMPv6 message type.
+const NEIGHBOUR_SOLICITATION: u8 = 135;
 
 fn is_icmp_type(e: &Expr) -> bool {
     matches!(&e.kind, ExprKind::Payload(p) if p.field.is_some_and(|f| f.name == "type")

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey,
+    CtDir, CtKey, ExthdrOp, FIB_PRESENT, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey,
 };
 
 use super::tagged;
@@ -76,7 +76,8 @@ impl Writer<'_> {
                     .filter(|(bit, _)| flags & bit != 0)
                     .map(|(_, w)| json!(w))
                     .collect();
-                json!({"fib": {"result": keys::fib(*result).name, "flags": list}})
+                let result = if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name };
+                json!({"fib": {"result": result, "flags": list}})
             }
             // The level is lost in nft's JSON.
             ExprKind::Socket { key: SocketKey::Cgroupv2, level } => {
@@ -160,6 +161,7 @@ impl Writer<'_> {
                     RelOp::Gte => ">=",
                     RelOp::Neg => "!",
                 };
+                let left = self.left_side(left, right);
                 let right = match &right.kind {
                     ExprKind::Range { left: low, right: high } if *op == RelOp::Neq => {
                         let format = Format { numeric_protocol: true, service_names: false, ..*self.format };
@@ -168,7 +170,7 @@ impl Writer<'_> {
                     }
                     _ => self.expr(right),
                 };
-                json!({"match": {"op": word, "left": self.expr(left), "right": right}})
+                json!({"match": {"op": word, "left": left, "right": right}})
             }
             ExprKind::FlagCmp { op, expr, value, mask } => {
                 let op = if *op == RelOp::Neq { "!=" } else { "==" };
@@ -178,6 +180,17 @@ impl Writer<'_> {
                     "right": self.expr(value),
                 }})
             }
+        }
+    }
+
+    /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
+    fn left_side(&self, left: &Expr, right: &Expr) -> Value {
+        match (&left.kind, &right.kind) {
+            (ExprKind::Fib { flags, result }, ExprKind::Value(_)) if flags & FIB_PRESENT != 0 => {
+                let kind = ExprKind::Fib { flags: flags & !FIB_PRESENT, result: *result };
+                self.expr(&Expr { kind, ..left.clone() })
+            }
+            _ => self.expr(left),
         }
     }
 
@@ -275,7 +288,8 @@ impl Writer<'_> {
         let mut m = Map::new();
         m.insert("val".into(), self.expr(&elem.key));
         if let Some(t) = elem.timeout {
-            m.insert("timeout".into(), json!(t / 1000));
+            let never = t == SetElem::NEVER;
+            m.insert("timeout".into(), if never { json!("never") } else { json!(t / 1000) });
         }
         if let Some(t) = elem.expires {
             m.insert("expires".into(), json!(t / 1000));

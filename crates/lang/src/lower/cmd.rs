@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{Counter, Limit, Quota, Synproxy};
+use penstock_program::expr::{Counter, Limit, LimitType, Quota, Synproxy};
 use penstock_ruleset::Change;
 use penstock_ruleset::change::{Key, Mode, NewBase, NewChain, NewFlowtable, NewRule, NewSet, Position};
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
@@ -25,6 +25,8 @@ use crate::userdata;
 
 /// A handle that no rule has: where `index N` is found when the rules before it are in place.
 const NO_RULE: u64 = u64::MAX;
+/// `NFT_LIMIT_PKT_BURST_DEFAULT`
+const DEFAULT_BURST: u32 = 5;
 
 /// Lowers a command that [`crate::eval::evaluate`] took. Commands that only ask (`list`, `get`, `monitor`, …) give
 /// nothing.
@@ -540,7 +542,8 @@ fn object_value(block: &ObjectBlock, family: Family) -> ObjectValue {
         ObjectSpec::Limit(l) => ObjectValue::Limit(Limit {
             rate: l.rate,
             unit: l.unit,
-            burst: l.burst,
+            // As the kernel has it where nothing is said.
+            burst: if l.kind == LimitType::Packets && l.burst == 0 { DEFAULT_BURST } else { l.burst },
             kind: l.kind,
             over: l.over,
         }),

@@ -237,7 +237,7 @@ pub(crate) fn lower_element(
         if elem.has_options() {
             value.change_extras(|extras| {
                 extras.exprs = program.stateful(&elem.stmts);
-                extras.timeout = elem.timeout;
+                extras.timeout = elem.timeout.map(|t| if t == SetElem::NEVER { 0 } else { t });
                 extras.userdata = elem.comment.as_ref().map(|c| userdata::with_comment(Some(c)));
             });
         }

@@ -544,7 +544,14 @@ impl Parser<'_> {
         if self.eat("table") {
             return Ok((object, self.table_target()?));
         }
-        Ok((object, self.any_family()))
+        let family = self.any_family();
+        // The name of a table alone is taken as well.
+        if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) {
+            let name = self.identifier()?;
+            let family = family.family.or(Some(Family::Ip));
+            return Ok((object, Target { family, table: Some(name), ..Target::default() }));
+        }
+        Ok((object, family))
     }
 
     fn list_ct(&mut self) -> Parsed<(ObjKind, Target)> {

@@ -134,10 +134,10 @@ impl Parser<'_> {
         second != "option" && header.is_none_or(|h| h.template(second).is_none())
     }
 
-    /// nft's grammar has extension headers, `fib` and `ipsec in` in matches only.
+    /// nft's grammar has extension headers and `ipsec in` in matches only.
     fn no_match_only_words(&mut self) -> Parsed<()> {
         match self.word() {
-            "exthdr" | "hbh" | "rt0" | "rt2" | "srh" | "frag" | "dst" | "mh" | "fib" => self.unexpected(&[]),
+            "exthdr" | "hbh" | "rt0" | "rt2" | "srh" | "frag" | "dst" | "mh" => self.unexpected(&[]),
             "rt" => {
                 if super::primary::is_route_key(self.second_word()) {
                     return Ok(());

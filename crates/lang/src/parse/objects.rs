@@ -108,9 +108,7 @@ impl Parser<'_> {
                 if !self.at("rate") {
                     return self.unexpected(&[]);
                 }
-                if let StmtKind::Limit(limit) = self.limit()? {
-                    *spec = Some(ObjectSpec::Limit(limit));
-                }
+                *spec = Some(ObjectSpec::Limit(self.limit_of_rate()?.0));
             }
             ObjectType::SecMark => {
                 let token = self.peek();

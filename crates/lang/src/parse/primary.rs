@@ -1,6 +1,8 @@
 //! What left sides and arguments are made of: `meta`, `ct`, `rt`, `socket`, `fib`, `osf`, `ipsec`, hashes.
 
-use penstock_program::expr::{CtDir, CtKey, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, XfrmKey};
+use penstock_program::expr::{
+    CtDir, CtKey, FIB_PRESENT, FibResult, MetaKey, NumgenMode, RtKey, SocketKey, XfrmKey,
+};
 
 use super::{Parsed, Parser};
 use crate::ast::expr::{Expr, ExprKind};
@@ -240,6 +242,10 @@ impl Parser<'_> {
             "oif" => FibResult::Oif,
             "oifname" => FibResult::OifName,
             "type" => FibResult::AddrType,
+            "check" => {
+                flags |= FIB_PRESENT;
+                FibResult::Oif
+            }
             _ => return self.unexpected(&["type", "oif", "oifname"]),
         };
         self.take();

@@ -365,25 +365,39 @@ impl Parser<'_> {
             return Ok(key);
         }
         let stmts = self.stateful_stmts()?;
-        self.element_options(key, stmts, start)
+        let mut element = self.element_options(key, stmts, start, true)?;
+        // Behind the options they may stand as well.
+        if let ExprKind::SetElem(elem) = &mut element.kind
+            && self.tok() == Tok::Word
+        {
+            elem.stmts.extend(self.stateful_stmts()?);
+            element.loc = self.since(start);
+        }
+        Ok(element)
     }
 
     /// Key of `add @s { key timeout 5s … }` and `meter`: no statements here.
     pub(super) fn update_key(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let key = self.lhs_concat()?;
-        self.element_options(key, Vec::new(), start)
+        self.element_options(key, Vec::new(), start, false)
     }
 
     /// Timeout and comment of an element. Without any, and without statements, it is its key.
-    fn element_options(&mut self, key: Expr, stmts: Vec<Stmt>, start: Loc) -> Parsed<Expr> {
+    fn element_options(&mut self, key: Expr, stmts: Vec<Stmt>, start: Loc, stored: bool) -> Parsed<Expr> {
         let mut any = !stmts.is_empty();
         let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts };
         loop {
             match self.word() {
                 "timeout" => {
                     self.take();
-                    elem.timeout = Some(self.time()?);
+                    elem.timeout = Some(match self.word() {
+                        "never" if stored => {
+                            self.take();
+                            SetElem::NEVER
+                        }
+                        _ => self.time()?,
+                    });
                 }
                 "expires" => {
                     self.take();

@@ -315,6 +315,15 @@ impl Parser<'_> {
 
     /// `rate [over] N/second [burst N packets]`, `rate [over] N mbytes/second [burst N kbytes]`
     pub(super) fn limit(&mut self) -> Parsed<StmtKind> {
+        let (limit, burst) = self.limit_of_rate()?;
+        if limit.kind == LimitType::Packets && limit.burst == 0 {
+            return self.error(burst, "packet limit burst must be > 0");
+        }
+        Ok(StmtKind::Limit(limit))
+    }
+
+    /// The same of an object, which may have no burst; and where the burst was written.
+    pub(super) fn limit_of_rate(&mut self) -> Parsed<(Limit, Loc)> {
         self.keywords = super::words::keywords_behind("limit");
         self.need_rate()?;
         let over = self.over();
@@ -328,12 +337,9 @@ impl Parser<'_> {
                 burst = self.number_as()?;
                 self.need("packets")?;
                 self.ends_by_itself();
-                if burst == 0 {
-                    let loc = self.since(start);
-                    return self.error(loc, "packet limit burst must be > 0");
-                }
             }
-            return Ok(StmtKind::Limit(Limit { rate, unit, kind: LimitType::Packets, burst, over }));
+            let limit = Limit { rate, unit, kind: LimitType::Packets, burst, over };
+            return Ok((limit, self.since(start)));
         }
         if !self.at_data_unit() {
             return self.unexpected(&["/", "string", "bytes"]);
@@ -368,7 +374,7 @@ impl Parser<'_> {
             burst = bytes;
             self.ends_by_itself();
         }
-        Ok(StmtKind::Limit(Limit { rate, unit, kind: LimitType::Bytes, burst, over }))
+        Ok((Limit { rate, unit, kind: LimitType::Bytes, burst, over }, self.since(start)))
     }
 
     fn time_unit(&mut self) -> Parsed<u64> {

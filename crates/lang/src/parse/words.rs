@@ -186,7 +186,7 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         ],
         "fib" => &["saddr", "daddr", "type", "oif", "oifname"],
         "icmp" | "icmpv6" => {
-            &["checksum", "code", "gateway", "id", "max-delay", "mtu", "param-problem", "sequence"]
+            &["checksum", "code", "gateway", "id", "max-delay", "mtu", "param-problem", "sequence", "taddr"]
         }
         "ip" => &[
             "saddr",

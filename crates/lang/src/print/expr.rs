@@ -1,6 +1,6 @@
 //! Expressions to text.
 
-use penstock_program::expr::{CtDir, CtKey, ExthdrOp, NumgenMode, PayloadBase};
+use penstock_program::expr::{CtDir, CtKey, ExthdrOp, FIB_PRESENT, NumgenMode, PayloadBase};
 
 use super::Printer;
 use crate::ast::expr::{
@@ -85,7 +85,7 @@ impl Printer<'_> {
                     }
                 }
                 self.push(" ");
-                self.push(keys::fib(*result).name);
+                self.push(if flags & FIB_PRESENT != 0 { "check" } else { keys::fib(*result).name });
             }
             ExprKind::Socket { key, level } => {
                 self.push("socket ");
@@ -156,7 +156,7 @@ impl Printer<'_> {
                 self.operand(precedence(*op), right);
             }
             ExprKind::Relational { op, left, right } => {
-                self.expr(left);
+                self.left_side(left, right);
                 self.push(match op {
                     RelOp::Implicit => " ",
                     RelOp::Eq if must_write_equals(left, right) => " == ",
@@ -185,6 +185,17 @@ impl Printer<'_> {
                 self.push(" / ");
                 self.expr(mask);
             }
+        }
+    }
+
+    /// Whether there is a route is asked by `oif exists`, in sets and maps by `check`.
+    fn left_side(&mut self, left: &Expr, right: &Expr) {
+        match (&left.kind, &right.kind) {
+            (ExprKind::Fib { flags, result }, ExprKind::Value(_)) if flags & FIB_PRESENT != 0 => {
+                let kind = ExprKind::Fib { flags: flags & !FIB_PRESENT, result: *result };
+                self.expr(&Expr { kind, ..left.clone() });
+            }
+            _ => self.expr(left),
         }
     }
 
@@ -280,7 +291,10 @@ impl Printer<'_> {
         }
         if let Some(timeout) = elem.timeout {
             self.push(" timeout ");
-            self.duration(timeout);
+            match timeout {
+                SetElem::NEVER => self.push("never"),
+                ms => self.duration(ms),
+            }
         }
         if let (Some(expires), false) = (elem.expires, self.format.stateless) {
             self.push(" expires ");

@@ -24,6 +24,7 @@ fn elements_per_line(dtype: &Type) -> usize {
             DataType::NfProto
             | DataType::Integer
             | DataType::RawInteger
+            | DataType::MptcpSubtype
             | DataType::ArpOp
             | DataType::InetProtocol
             | DataType::InetService

@@ -48,6 +48,8 @@ pub enum IcmpField {
     Mtu6,
     PointerParameter6,
     MaxDelay6,
+    Target6,
+    Redirect6,
 }
 
 impl IcmpField {
@@ -63,6 +65,8 @@ impl IcmpField {
             IcmpField::Mtu6 => &[2],
             IcmpField::PointerParameter6 => &[4],
             IcmpField::MaxDelay6 => &[130],
+            IcmpField::Target6 => &[130, 131, 132, 135, 136, 137],
+            IcmpField::Redirect6 => &[137],
         }
     }
 }

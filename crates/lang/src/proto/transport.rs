@@ -2,7 +2,7 @@
 
 use penstock_program::expr::{ChecksumType, PayloadBase};
 
-use super::{IcmpField, Proto, bits, field, icmp};
+use super::{IcmpField, Proto, Template, bits, field, icmp};
 use crate::datatype::DataType;
 
 /// ICMP.
@@ -38,6 +38,8 @@ pub static ICMPV6: Proto = Proto {
         icmp("id", 32, 16, IcmpField::Echo6),
         icmp("sequence", 48, 16, IcmpField::Echo6),
         icmp("max-delay", 32, 16, IcmpField::MaxDelay6),
+        Template { dtype: DataType::Ip6Addr, ..icmp("taddr", 64, 128, IcmpField::Target6) },
+        Template { dtype: DataType::Ip6Addr, ..icmp("daddr", 192, 128, IcmpField::Redirect6) },
     ],
     protocol_key: None,
     upper: &[],

@@ -212,7 +212,10 @@ impl Reader<'_> {
         let key = self.member(object, "val", 0)?;
         let key = self.expr(key)?;
         let mut elem = SetElem { key, timeout: None, expires: None, comment: None, stmts: Vec::new() };
-        elem.timeout = self.maybe_number::<u32>(object, "timeout")?.map(|s| u64::from(s) * 1000);
+        elem.timeout = match maybe_text(object, "timeout") {
+            Some("never") => Some(SetElem::NEVER),
+            _ => self.maybe_number::<u32>(object, "timeout")?.map(|s| u64::from(s) * 1000),
+        };
         elem.expires = self.maybe_number::<u32>(object, "expires")?.map(|s| u64::from(s) * 1000);
         elem.comment = maybe_text(object, "comment").map(Into::into);
         for (name, body) in object {
@@ -271,11 +274,29 @@ impl Reader<'_> {
         Some(expr(ExprKind::Range { left: Box::new(left), right: Box::new(right) }))
     }
 
+    /// Two operands, or more that are taken from the left.
     fn binop(&mut self, op: BinOp, body: &Value) -> Option<Expr> {
-        let (left, right) = self.pair(body)?;
+        let (left, right) = match body.as_array().map(Vec::as_slice) {
+            Some([first, second, more @ ..]) if !more.is_empty() => {
+                let mut result = self.binop_of(op, first, second)?;
+                for right in more {
+                    result = self.operator(op, result, right)?;
+                }
+                return Some(result);
+            }
+            _ => self.pair(body)?,
+        };
+        self.binop_of(op, left, right)
+    }
+
+    fn binop_of(&mut self, op: BinOp, left: &Value, right: &Value) -> Option<Expr> {
         let Some(left) = self.expr(left) else {
             return self.error("Failed to parse LHS of binop expression.");
         };
+        self.operator(op, left, right)
+    }
+
+    fn operator(&mut self, op: BinOp, left: Expr, right: &Value) -> Option<Expr> {
         // Flags may be a list.
         let place = if right.is_array() { Place::RHS } else { 0 };
         let Some(right) = self.expr_in(place, right) else {

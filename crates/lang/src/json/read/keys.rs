@@ -1,7 +1,8 @@
 //! What expressions are made of: header fields and options, `meta`, `ct`, `rt`, `fib`, hashes and the like.
 
 use penstock_program::expr::{
-    CtDir, CtKey, ExthdrOp, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey, XfrmKey,
+    CtDir, CtKey, ExthdrOp, FIB_PRESENT, FibResult, MetaKey, NumgenMode, PayloadBase, RtKey, SocketKey,
+    XfrmKey,
 };
 use serde_json::{Map, Value};
 
@@ -330,12 +331,12 @@ impl Reader<'_> {
     fn fib(&mut self, object: &Object) -> Option<Expr> {
         let word = self.text(object, "result", 0)?;
         let result = match word {
-            "oif" => FibResult::Oif,
+            "oif" | "check" => FibResult::Oif,
             "oifname" => FibResult::OifName,
             "type" => FibResult::AddrType,
             other => return self.error(format!("Invalid fib result '{other}'.")),
         };
-        let mut flags = 0;
+        let mut flags = if word == "check" { FIB_PRESENT } else { 0 };
         for (i, value) in several(self.member(object, "flags", 1)?).iter().enumerate() {
             let Some(word) = value.as_str() else {
                 let kind = type_name(value);
