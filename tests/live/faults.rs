@@ -75,6 +75,45 @@ fn reloads_break_no_connection_and_let_nothing_pass() {
 }
 
 #[test]
+fn another_begins_at_once_when_one_has_been_killed() {
+    let Some(mut net) = Net::new() else { return };
+    for driver in ["packet", "xdp", "xdp-generic", "packet"] {
+        for _ in 0..3 {
+            net.up(&format!("r0 r1 --driver {driver}"));
+            net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+            net.kill();
+        }
+        // Whoever asks for its end waits for the devices, too.
+        net.run(&net.r, "$PENSTOCK down");
+        let names = net.ok(&net.r, "ip -o link");
+        assert!(names.contains("r0@") && !names.contains(".port"), "{names}");
+    }
+}
+
+#[test]
+fn nothing_passes_before_the_ruleset_is_there() {
+    let Some(mut net) = Net::new() else { return };
+    // The kernel forwards nothing, so whatever passes is ours.
+    net.ok(&net.r, "sysctl -qw net.ipv4.ip_forward=0");
+    let many: String =
+        (0..20_000).map(|n| format!("ip saddr 198.19.{}.{} counter accept;", n >> 8, n & 255)).collect();
+    let rules = net.directory.join("slow.nft");
+    let text =
+        format!("table ip t {{ chain f {{ type filter hook forward priority 0; policy drop; {many} }}; }}");
+    std::fs::write(&rules, text).unwrap();
+    let (a, b) = (net.a.clone(), net.b.clone());
+    // Neighbours are known, so that nothing waits for them.
+    net.ok(&net.r, "ip neigh replace 198.18.1.2 lladdr 02:00:00:00:0b:00 dev r1 nud permanent");
+    let listener = net.spawn_reading(&b, &NOTHING.replace("SECONDS", "8"));
+    let flood = net.spawn_reading(&a, FORBIDDEN);
+    net.up(&format!("r0 r1 --rules {}", rules.display()));
+    let dropped = |net: &Net| !net.ok(&net.r, "$PENSTOCK show").contains("dropped 0");
+    net.until("the rules drop", dropped);
+    flood.stop();
+    assert_eq!(listener.wait(), "ready\n", "what the ruleset does not let pass");
+}
+
+#[test]
 fn connections_go_on_in_the_kernel_when_the_process_is_killed_under_load() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("iperf3") {

@@ -167,9 +167,10 @@ fn flows_of_devices_survive_a_reload_and_a_kill_gives_them_to_the_kernel() {
     }
 }
 
-/// With their translation, which the kernel knows nothing of.
+/// With their translation, which the kernel knows nothing of; and the next dataplane goes on with them, whether it has kept its
+/// state or not.
 #[test]
-fn flows_live_on_without_the_process_where_that_is_wanted() {
+fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("ethtool") || !net.has("iperf3") {
         return;
@@ -183,31 +184,53 @@ fn flows_live_on_without_the_process_where_that_is_wanted() {
     net.until("the server is there", |net| net.run(&b, "ss -ltn | grep -q :5201").0);
     let (ok, said) = net.run(&net.r, "$PENSTOCK up r0 r1 --persist /tmp");
     assert!(!ok && said.contains("/tmp: not in a file system of type bpf"), "{said}");
-    for driver in ["packet", "xdp"] {
+    let rules = net.directory.join("persist.nft");
+    std::fs::write(&rules, RULES).unwrap();
+    let (rules, state) = (rules.display().to_string(), net.directory.join("state").display().to_string());
+    for (driver, keep) in [("packet", false), ("packet", true), ("xdp", false), ("xdp", true)] {
         if driver == "xdp" {
             ends_for_xdp(&net);
         }
-        net.up(&format!("r0 r1 --driver {driver} --persist {}", pins.display()));
-        net.nft(RULES);
-        assert_eq!(left(), 2, "{driver}");
-        let run = net.spawn_reading(&net.a, "iperf3 -c 198.18.1.2 -t 6 -J");
+        let keep = if keep { format!("--state {state}") } else { String::new() };
+        let sysctl = "--sysctl net.netfilter.nf_conntrack_acct=1";
+        let args =
+            format!("r0 r1 --driver {driver} --rules {rules} {sysctl} {keep} --persist {}", pins.display());
+        let _ = std::fs::remove_file(&state);
+        net.up(&args);
+        // Programs of two devices, and the maps of two families.
+        assert_eq!(left(), 4, "{args}");
+        let run = net.spawn_reading(&net.a, "iperf3 -c 198.18.1.2 -t 8 -J");
         // Both of its connections.
         net.until("it is forwarded by the device", |net| {
             connections(net, 5201).matches("[HW_OFFLOAD]").count() == 2
         });
         net.kill();
+        assert_eq!(left(), 4, "{args}");
+        net.until("the devices are the kernel's", |net| !net.ok(&net.r, "ip -o link").contains(".port"));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        // Bytes so far are not less than a second of them.
+        net.up(&args);
+        let log = net.log();
+        assert!(
+            log.contains("2 flows that an earlier dataplane has left in devices are connections"),
+            "{log}"
+        );
+        let shown = connections(&net, 5201);
+        let bytes = shown.split("bytes=").skip(1).filter_map(|w| w.split(' ').next()?.parse::<u64>().ok());
+        assert!(bytes.max().unwrap_or(0) > 1_000_000, "{args}: {shown}");
+        net.until("they are forwarded by the device again", |net| {
+            connections(net, 5201).contains("[HW_OFFLOAD]")
+        });
         let said: serde_json::Value = serde_json::from_str(&run.wait()).unwrap();
+        assert!(said["error"].is_null(), "{args}: {}", said["error"]);
         let last = said["intervals"].as_array().unwrap().last().unwrap()["sum"]["bytes"].as_u64().unwrap();
-        assert!(last > 1_000_000, "{driver}: {last}");
-        // The next one begins anew.
-        assert_eq!(left(), 2, "{driver}");
-        net.up(&format!("r0 r1 --driver {driver} --persist {}", pins.display()));
-        assert_eq!(left(), 0, "{driver}");
-        net.nft(RULES);
-        assert_eq!(left(), 2, "{driver}");
-        net.ok(&net.a, "iperf3 -c 198.18.1.2 -t 1");
-        net.down();
-        assert_eq!(left(), 0, "{driver}");
+        assert!(last > 1_000_000, "{args}: {last}");
+        // Without one that comes next they are removed by hand.
+        net.kill();
+        net.until("the devices are the kernel's", |net| !net.ok(&net.r, "ip -o link").contains(".port"));
+        assert_eq!(left(), 4, "{args}");
+        net.ok(&net.r, "$PENSTOCK down");
+        assert_eq!(left(), 0, "{args}");
     }
     sh(&format!("umount {}", pins.display()));
 }

@@ -66,7 +66,7 @@ impl Map {
         Map::with_contents(spec, Vec::new())
     }
 
-    /// A map that is open already.
+    /// A map that is open already. Without a number of `entries` in `spec` it may have any.
     ///
     /// # Errors
     /// It is not the map that `spec` says.
@@ -76,11 +76,15 @@ impl Map {
         let field =
             |at: usize| info.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_ne_bytes(*b));
         // type, id, key size, value size, entries
-        let found = (field(0), field(8), field(12), field(16));
-        if found != (Some(spec.kind as u32), Some(spec.key), Some(spec.value), Some(spec.entries)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "another kind of map"));
+        let found = (field(0), field(8), field(12));
+        let entries = field(16).filter(|entries| spec.entries == 0 || *entries == spec.entries);
+        match entries {
+            Some(entries) if found == (Some(spec.kind as u32), Some(spec.key), Some(spec.value)) => {
+                let spec = MapSpec { entries, ..spec };
+                Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new() })
+            }
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "another kind of map")),
         }
-        Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new() })
     }
 
     /// Whether both are made from the same.

@@ -23,7 +23,7 @@ use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::lines::Lines;
-use crate::offload::{Offload, OffloadPort, Pins, remove_left};
+use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
 use crate::ports::{Driver, Port, WireConfig};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
@@ -32,6 +32,7 @@ use crate::state::State as Kept;
 use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::talkers::Talker;
+use crate::turn::Turn;
 use crate::worker::{In, Named, Request, Status, Worker};
 use crate::{log, metrics, rights, seccomp};
 
@@ -156,7 +157,11 @@ pub fn run(config: Config) -> Result<(), String> {
     let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-    clean_up(&mut socket)?;
+    // Before waiting for one that has died: there may be one that lives.
+    drop(listen()?);
+    let _turn = Turn::wait()?;
+    clean_up(&mut socket);
+    let mut left = Left::find();
     let mut prepared = Vec::new();
     for port in &config.ports {
         let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
@@ -166,14 +171,11 @@ pub fn run(config: Config) -> Result<(), String> {
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
     // What the guardian does not hold may be opened from here on, and threads be started.
     let started = listen().and_then(|listener| {
-        if remove_left() {
-            log("flows that an earlier dataplane has left in XDP are removed");
-        }
         if let Err(e) = record::write(&taken) {
             log(format_args!("what is taken cannot be written down: {e}"));
         }
         let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
-        let started = heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir));
+        let started = heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir, &mut left));
         let started = started.map(|parts| (listener, parts));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
@@ -188,10 +190,7 @@ pub fn run(config: Config) -> Result<(), String> {
         }
     };
     let daemon = Daemon { guardian, taken, worker, follow, rules, offload, config };
-    let begun = match kept {
-        Some(kept) => daemon.resume(kept),
-        None => daemon.load_rules(),
-    };
+    let begun = daemon.begin(kept, &left);
     let keeping = begun.and_then(|()| daemon.keep());
     let result = keeping.and_then(|keeping| {
         if daemon.config.seccomp
@@ -208,16 +207,12 @@ pub fn run(config: Config) -> Result<(), String> {
 }
 
 /// What an earlier dataplane has left behind that died together with its guardian.
-fn clean_up(socket: &mut Socket) -> Result<(), String> {
+fn clean_up(socket: &mut Socket) {
     let left = record::read();
-    if left.is_empty() {
-        return Ok(());
+    if !left.is_empty() {
+        log("an earlier dataplane has died: giving its devices back first");
+        give_all_back(socket, &left);
     }
-    // Only if nobody is there who still needs it.
-    drop(listen()?);
-    log("an earlier dataplane has died: giving its devices back first");
-    give_all_back(socket, &left);
-    Ok(())
 }
 
 fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
@@ -240,6 +235,7 @@ impl Daemon {
         taken: &[Taken],
         taps: Vec<Tap>,
         heir: Heir,
+        left: &mut Left,
     ) -> Result<Parts, String> {
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         // Changes from here on are told.
@@ -253,6 +249,7 @@ impl Daemon {
             let wire = WireConfig::of(device);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             followed.push(Followed::new(taken.clone(), own, &device.link));
+            let _shut = left.release(taken.device);
             let port = Port::open(taken.clone(), wire, config.driver, tap)?;
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
@@ -265,6 +262,7 @@ impl Daemon {
         if let Some(policies) = &mut policies {
             state.set_policies(policies.read().map_err(failed("the kernel's IPsec policies"))?);
         }
+        remove_left();
         let pins = config.persist.as_deref().map(Pins::new).transpose()?;
         let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
@@ -329,10 +327,50 @@ impl Daemon {
         self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
     }
 
-    /// Goes on where an earlier dataplane has ended.
-    fn resume(&self, mut kept: Kept) -> Result<(), String> {
+    /// Ruleset and connections are what they are to be, and then frames are received: nothing passes before.
+    fn begin(&self, kept: Option<Kept>, left: &Left) -> Result<(), String> {
+        let adopt = |connections: &mut String| {
+            let adopted = left.adopt(connections, penstock_bpf::monotonic());
+            if left.any() {
+                log(format_args!(
+                    "{adopted} flows that an earlier dataplane has left in devices are connections"
+                ));
+            }
+            adopted
+        };
+        match kept {
+            Some(mut kept) => {
+                adopt(&mut kept.connections);
+                self.resume(kept)?;
+            }
+            None => {
+                let mut connections = String::new();
+                if adopt(&mut connections) > 0 {
+                    self.load_connections(connections)?;
+                }
+                self.load_rules()?;
+            }
+        }
+        self.worker.0.send(Request::Begin);
+        Ok(())
+    }
+
+    /// Connections of a dump go on.
+    fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);
+        let (to, loaded) = channel();
+        self.worker.0.send(Request::Load(connections, to));
+        match loaded.recv_timeout(PATIENCE) {
+            Ok(Ok(connections)) => log(format_args!("{connections} connections go on")),
+            Ok(Err(e)) => log(format_args!("not all connections go on: {e}")),
+            Err(_) => return Err("the dataplane does not answer".into()),
+        }
+        Ok(())
+    }
+
+    /// Goes on where an earlier dataplane has ended.
+    fn resume(&self, mut kept: Kept) -> Result<(), String> {
         for (index, name) in self.links() {
             if let Some(before) = kept.index_of(&name).filter(|before| *before != index) {
                 log(format_args!(
@@ -343,13 +381,7 @@ impl Daemon {
                 kept.connections = kept.connections.replace(&old, &new);
             }
         }
-        let (to, loaded) = channel();
-        self.worker.0.send(Request::Load(kept.connections, to));
-        match loaded.recv_timeout(PATIENCE) {
-            Ok(Ok(connections)) => log(format_args!("{connections} connections go on")),
-            Ok(Err(e)) => log(format_args!("not all connections go on: {e}")),
-            Err(_) => return Err("the dataplane does not answer".into()),
-        }
+        self.load_connections(kept.connections)?;
         self.rules.resume(kept.ruleset).map_err(|e| format!("the saved ruleset: {e}"))
     }
 
@@ -484,6 +516,7 @@ fn spawn<E: Send + 'static>(
 
 /// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.
 pub fn recover() -> Result<bool, String> {
+    let _turn = Turn::wait()?;
     let flows = remove_left();
     let left = record::read();
     if left.is_empty() {

@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
+//! - [`turn`]: one dataplane after the other.
 //! - [`guardian`]: a process that gives the devices back when this one dies.
 //! - [`probe`]: what captures see.
 //! - [`queues`]: programs that rules give packets to.
@@ -48,6 +49,7 @@ mod state;
 mod systemd;
 mod takeover;
 mod talkers;
+mod turn;
 mod worker;
 
 pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};

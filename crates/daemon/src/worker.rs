@@ -67,6 +67,8 @@ pub(crate) enum Request {
     EndProbe(u32),
     /// Steps of traced packets go there, or nowhere.
     Trace(Option<(TracePrinter, Arc<Broadcast>)>),
+    /// Ruleset and connections are there: frames are received from now on.
+    Begin,
     /// The end.
     Stop,
 }
@@ -143,6 +145,9 @@ impl Worker {
     /// Works until it is told to stop; then all devices are closed.
     pub(crate) fn run(mut self) {
         let (mut ticked, mut ready) = (0, Vec::new());
+        if !self.wait_for_begin() {
+            return;
+        }
         loop {
             while let Some(request) = self.inbox.take() {
                 if !self.serve(request) {
@@ -172,6 +177,25 @@ impl Worker {
             }
             if frames == 0 {
                 self.wait(&mut ready);
+            }
+        }
+    }
+
+    /// Serves requests until frames may be received; `false` for the end.
+    fn wait_for_begin(&mut self) -> bool {
+        let mut ready = Vec::new();
+        loop {
+            while let Some(request) = self.inbox.take() {
+                if let Request::Begin = request {
+                    return true;
+                }
+                if !self.serve(request) {
+                    return false;
+                }
+            }
+            if let Err(e) = wait(&[self.inbox.as_fd()], &mut ready, IDLE) {
+                log(format_args!("waiting for the ruleset: {e}"));
+                std::thread::sleep(std::time::Duration::from_millis(IDLE as u64));
             }
         }
     }
@@ -339,6 +363,7 @@ impl Worker {
             Request::Probe(probe) => self.sink.probes.push(probe),
             Request::EndProbe(number) => self.sink.probes.retain(|p| p.number != number),
             Request::Trace(trace) => self.sink.trace = trace,
+            Request::Begin => {}
             Request::Stop => {
                 self.sink.flush();
                 return false;

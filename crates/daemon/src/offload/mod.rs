@@ -11,6 +11,7 @@
 
 mod chains;
 mod flows;
+mod left;
 mod pins;
 
 use std::os::fd::OwnedFd;
@@ -33,6 +34,7 @@ use crate::takeover::Taken;
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
+pub(crate) use left::Left;
 pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.
@@ -271,7 +273,10 @@ impl Offload {
             Receives::Packet(_) => port.flows.as_ref().and_then(|f| f.link.as_ref()),
         };
         match self.pins.as_ref().zip(link) {
-            Some((pins, link)) => pins.pin(port.device, link),
+            Some((pins, link)) => {
+                pins.pin(port.device, link)?;
+                pins.pin_flows(&self.flows)
+            }
             None => Ok(()),
         }
     }
@@ -279,6 +284,7 @@ impl Offload {
     fn unpin(&self, ports: &[OffloadPort]) {
         if let Some(pins) = &self.pins {
             ports.iter().for_each(|port| pins.unpin(port.device));
+            pins.unpin_flows();
         }
     }
 

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use penstock_bpf::Link;
+use penstock_ebpf::flow::{Flows, FoundFlow, LAYOUT, found};
 
+use crate::log;
 use crate::takeover::record;
 
 /// `BPF_FS_MAGIC`
@@ -73,11 +75,61 @@ impl Pins {
         }
     }
 
+    /// The names of the maps of flows, without that of their directory.
+    fn map_names(&self) -> [PathBuf; 2] {
+        ["flows4", "flows6"].map(|name| self.directory.join(format!("{}{name}-{LAYOUT}", self.prefix)))
+    }
+
+    /// The flows can be found from now on by whoever comes next.
+    pub(super) fn pin_flows(&self, flows: &Flows) -> io::Result<()> {
+        let [v4, v6, _] = flows.maps();
+        for (map, name) in [v4, v6].into_iter().zip(self.map_names()) {
+            // One of before: programs that use it are gone.
+            let _ = fs::remove_file(&name);
+            map.pin(&name)?;
+        }
+        Ok(())
+    }
+
+    /// They go with the process.
+    pub(super) fn unpin_flows(&self) {
+        self.map_names().iter().for_each(|name| drop(fs::remove_file(name)));
+    }
+
+    /// The links that there are, by device.
+    pub(super) fn links(&self) -> impl Iterator<Item = (u32, Link)> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| {
+            let name = entry.file_name();
+            let device = name.to_str()?.strip_prefix(&self.prefix)?.parse().ok()?;
+            Some((device, Link::pinned(&entry.path()).ok()?))
+        })
+    }
+
+    /// The flows that there are.
+    pub(super) fn flows(&self) -> Vec<FoundFlow> {
+        let names = self.map_names();
+        found([&names[0], &names[1]]).unwrap_or_else(|e| {
+            if e.kind() != io::ErrorKind::NotFound {
+                log(format_args!("flows that an earlier dataplane has left cannot be read: {e}"));
+            }
+            Vec::new()
+        })
+    }
+
     /// The program goes with the process.
     pub(super) fn unpin(&self, device: u32) {
         // It may never have been pinned.
         let _ = fs::remove_file(self.path(device));
     }
+}
+
+/// What an earlier dataplane of this network namespace has left.
+pub(super) fn left() -> Option<Pins> {
+    let note = note().ok()?;
+    let directory = fs::read(&note).ok()?;
+    let directory = Path::new(std::ffi::OsStr::from_bytes(&directory)).to_owned();
+    Some(Pins { directory, prefix: prefix(&note) })
 }
 
 /// Removes what an earlier dataplane of this network namespace has left; whether there was something.

@@ -7,6 +7,7 @@ use penstock_flowtable::arrival::Encaps;
 use penstock_flowtable::offload::{FlowOffload, HardwareCounts, HardwareFlow, HardwareHalf, OffloadError};
 use penstock_flowtable::{Arrival, Transmit, Way};
 
+use super::layout::ORIGINAL;
 use super::{AddError, FlowHalf, FlowStatistics, Flows};
 use penstock_bpf::Place;
 
@@ -148,7 +149,8 @@ impl FlowOffload for Hardware {
             return Err(OffloadError::Unsupported);
         }
         for (n, half) in halves.iter().enumerate() {
-            if let Err(error) = self.flows.add(half, 0) {
+            let flags = if n == 0 { ORIGINAL } else { 0 };
+            if let Err(error) = self.flows.add_flagged(half, 0, flags) {
                 for half in halves.iter().take(n) {
                     // It was added just now; what it counted meanwhile is nobody's.
                     let _ = self.flows.remove(half);

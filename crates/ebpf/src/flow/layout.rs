@@ -66,6 +66,8 @@ pub(super) const TUNNEL_TOS: u16 = 8;
 pub(super) const TUNNEL_TTL: u16 = 16;
 /// It is never to be fragmented, not only when the packet says so.
 pub(super) const TUNNEL_DF: u16 = 32;
+/// It is the direction of the connection's first packet. The program does not ask.
+pub(super) const ORIGINAL: u16 = 64;
 
 /// One direction of a flow: what its packets have when they arrive, and how they leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,16 +185,17 @@ impl FlowHalf<'_> {
         !tunnel && tag(self.arrival.encaps.as_slice()) && tag(self.way.encaps.as_slice())
     }
 
-    /// The value, nothing counted.
+    /// The value, nothing counted, with these flags besides those that follow from it.
     ///
     /// # Errors
     /// It cannot be offloaded.
-    pub(super) fn map_value(&self, now: u64) -> Result<Vec<u8>, NotOffloadable> {
+    pub(super) fn map_value(&self, now: u64, besides: u16) -> Result<Vec<u8>, NotOffloadable> {
         use penstock_flowtable::Transmit;
         if let Transmit::Xfrm(_) = self.way.transmit {
             return Err(NotOffloadable("it leaves through IPsec"));
         }
         let (header, mut flags) = self.header()?;
+        flags |= besides;
         if header.len() > value::HEADER_MOST as usize {
             return Err(NotOffloadable("it leaves with too many headers"));
         }

@@ -11,6 +11,7 @@
 
 mod claim;
 mod code;
+mod found;
 mod hardware;
 mod layout;
 
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use penstock_wire::ethernet::Mac;
 
+pub use found::{Ends, FoundFlow, LAYOUT, found};
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
 use penstock_bpf::Next;
@@ -104,18 +106,22 @@ pub struct Flows {
 impl Flows {
     /// For so many directions of flows of each family; both directions of a flow count.
     pub fn new(entries: u32) -> Self {
+        let [v4, v6, devices] = Self::specs(entries).map(|spec| Arc::new(Map::new(spec)));
+        Flows { v4, v6, devices, known: Mutex::new(Vec::new()) }
+    }
+
+    /// What the maps are.
+    fn specs(entries: u32) -> [MapSpec; 3] {
         let flows = |name, key: i16| {
             let (key, value) = (key as u32, layout::value::LEN as u32);
-            Arc::new(Map::new(MapSpec { name, kind: MapKind::Hash, key, value, entries }))
+            MapSpec { name, kind: MapKind::Hash, key, value, entries }
         };
         let kind = MapKind::DevicesByHash;
-        let devices = MapSpec { name: "flow_devices", kind, key: 4, value: 4, entries: DEVICES };
-        Flows {
-            v4: flows("flows4", layout::key4::LEN),
-            v6: flows("flows6", layout::key6::LEN),
-            devices: Arc::new(Map::new(devices)),
-            known: Mutex::new(Vec::new()),
-        }
+        [
+            flows("flows4", layout::key4::LEN),
+            flows("flows6", layout::key6::LEN),
+            MapSpec { name: "flow_devices", kind, key: 4, value: 4, entries: DEVICES },
+        ]
     }
 
     /// The program for a place.
@@ -157,7 +163,7 @@ impl Flows {
     /// Why not.
     pub fn check(&self, half: &FlowHalf<'_>) -> Result<(), NotOffloadable> {
         half.map_key()?;
-        half.map_value(0).map(drop)
+        half.map_value(0, 0).map(drop)
     }
 
     /// Adds a direction of a flow; `now` is the time, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -165,7 +171,11 @@ impl Flows {
     /// # Errors
     /// It is not for this, or the map is full.
     pub fn add(&self, half: &FlowHalf<'_>, now: u64) -> Result<(), AddError> {
-        let (key, value) = (half.map_key()?, half.map_value(now)?);
+        self.add_flagged(half, now, 0)
+    }
+
+    fn add_flagged(&self, half: &FlowHalf<'_>, now: u64, flags: u16) -> Result<(), AddError> {
+        let (key, value) = (half.map_key()?, half.map_value(now, flags)?);
         let device = half.way.device;
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
         if !known.contains(&device) {

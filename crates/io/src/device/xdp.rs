@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use penstock_bpf::Mode;
 use penstock_packet::Gso;
@@ -16,6 +17,10 @@ use penstock_packet::gso::{Headers, finish_begun, segments};
 use super::bpf::Redirect;
 use super::sys::{self, Mapping, check};
 use super::{BURST, Received};
+
+/// How long a device is tried that is busy, and how often.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
 
 const AF_XDP: i32 = 44;
 const SOL_XDP: i32 = 283;
@@ -249,14 +254,23 @@ impl XdpDevice {
             XdpWish::Copy => !kind.zero_copy,
             XdpWish::Generic => kind.mode == Mode::Generic,
         });
-        let mut result = Err(io::ErrorKind::Unsupported.into());
-        for kind in wanted {
-            result = Self::open_as(index, queues.max(1), kind);
-            if result.is_ok() {
-                break;
+        let wanted: Vec<_> = wanted.collect();
+        let begun = Instant::now();
+        loop {
+            let mut result = Err(io::ErrorKind::Unsupported.into());
+            for kind in &wanted {
+                result = Self::open_as(index, queues.max(1), *kind);
+                if result.is_ok() {
+                    break;
+                }
             }
+            // The kernel lets go of queues and programs of a process that has died a little later.
+            let busy = |e: &io::Error| matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST));
+            if begun.elapsed() >= PATIENCE || !result.as_ref().is_err_and(busy) {
+                return result;
+            }
+            std::thread::sleep(PAUSE);
         }
-        result
     }
 
     fn open_as(index: u32, queues: u32, kind: XdpKind) -> io::Result<Self> {
