@@ -2,16 +2,19 @@
 //!
 //! The real nft runs in network namespaces that nobody else sees; without nft 1.0.6 or the rights for that, everything here
 //! is skipped, and says so. Environment: `PENSTOCK_NFT_RANDOM` (how many random rulesets), `PENSTOCK_SEED` (of the first of
-//! them). What is left out of the comparison stands in `masks` and `lacking`.
+//! them), `PENSTOCK_NFT_MUTATIONS` (how many texts that are nearly right). What is left out of the comparison stands in `masks` and `lacking`.
 
 #[path = "../kernel/namespace.rs"]
 mod namespace;
 
 mod lacking;
 mod masks;
+mod mutations;
+mod nearly_right;
 mod random;
 mod sides;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +24,9 @@ use sides::{Said, Side};
 
 /// How many rulesets are compared when nobody says.
 const COUNT: u64 = 60;
+
+/// How many texts that are nearly right.
+const MUTATIONS: u64 = 300;
 
 /// What is listed, and how. Of those that are text the first one that differs is enough.
 const LISTINGS: [&[&str]; 7] = [
@@ -46,30 +52,13 @@ fn main() -> ExitCode {
     let seed = penstock_seed::seed();
     let lacking = Lacking::probe();
     println!("nft: {count} random rulesets, PENSTOCK_SEED={seed}; the kernel lacks: {}", lacking.describe());
-    let next = AtomicU64::new(seed);
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
-    let tallies = std::thread::scope(|scope| {
-        let work = || {
-            let mut tally = Tally::default();
-            if let Err(reason) = enter() {
-                println!("nft: {reason}");
-                return tally;
-            }
-            loop {
-                let seed_now = next.fetch_add(1, Ordering::Relaxed);
-                if seed_now >= seed + count {
-                    return tally;
-                }
-                let found = Comparison::new(seed_now, &lacking, &mut tally).run();
-                tally.rulesets += 1;
-                if !found.is_empty() {
-                    tally.differ += 1;
-                    println!("DIFFERENT PENSTOCK_SEED={seed_now}\n{}", found.join("\n"));
-                }
-            }
-        };
-        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        handles.into_iter().filter_map(|h| h.join().ok()).collect::<Vec<_>>()
+    let tallies = by_seed(seed..seed + count, |seed, tally: &mut Tally| {
+        let found = Comparison::new(seed, &lacking, tally).run();
+        tally.rulesets += 1;
+        if !found.is_empty() {
+            tally.differ += 1;
+            println!("DIFFERENT PENSTOCK_SEED={seed}\n{}", found.join("\n"));
+        }
     });
     let sum = |what: fn(&Tally) -> u64| tallies.iter().map(what).sum::<u64>();
     let (rulesets, differ, taken) = (sum(|t| t.rulesets), sum(|t| t.differ), sum(|t| t.taken));
@@ -86,11 +75,38 @@ fn main() -> ExitCode {
     if sum(|t| t.frames_refused) > 0 {
         println!("nft: {} rulesets were refused before their first rule", sum(|t| t.frames_refused));
     }
-    if rulesets != count || count > 0 && taken == 0 {
+    let mutations = number("PENSTOCK_NFT_MUTATIONS").unwrap_or(MUTATIONS);
+    let (texts, texts_differ) = nearly_right::compare(seed..seed + mutations, &lacking);
+    if rulesets != count || count > 0 && taken == 0 || texts != mutations {
         println!("nft: not everything was compared");
         return ExitCode::FAILURE;
     }
-    if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if differ + texts_differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs `work` for all seeds, with a tally for each thread.
+fn by_seed<T: Default + Send>(seeds: Range<u64>, work: impl Fn(u64, &mut T) + Sync) -> Vec<T> {
+    let next = AtomicU64::new(seeds.start);
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
+    std::thread::scope(|scope| {
+        let run = || {
+            let mut tally = T::default();
+            if let Err(reason) = enter() {
+                println!("nft: {reason}");
+                return tally;
+            }
+            Side::Nft.clear();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    return tally;
+                }
+                work(seed, &mut tally);
+            }
+        };
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
+        handles.into_iter().filter_map(|h| h.join().ok()).collect()
+    })
 }
 
 #[derive(Default)]
@@ -286,10 +302,10 @@ impl<'a> Comparison<'a> {
         if theirs.code != mine.code {
             lines.push(format!("    exit code: nft {:?}, penstock {:?}", theirs.code, mine.code));
         }
-        for (name, a, b) in
-            [("error", &theirs.stderr, &mine.stderr), ("output", &theirs.stdout, &mine.stdout)]
-        {
-            let Some((a, b)) = masks::differences(a, b) else { continue };
+        let errors = masks::error_differences(&theirs.stderr, &mine.stderr);
+        let output = masks::differences(&theirs.stdout, &mine.stdout);
+        for (name, differences) in [("error", errors), ("output", output)] {
+            let Some((a, b)) = differences else { continue };
             for (side, text) in [("nft", a), ("penstock", b)] {
                 lines.extend(text.iter().map(|l| format!("    {name} {side:8} {l}")));
             }

@@ -23,6 +23,51 @@ pub fn differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>
     }
 }
 
+/// The same of what is said on standard error, where the text at hand stands as it was written.
+pub fn error_differences(theirs: &str, ours: &str) -> Option<(Vec<String>, Vec<String>)> {
+    let lines = |text: &str| -> Vec<String> {
+        let said = text.lines().map(str::trim_end).filter(|line| !is_lack_of_json(line));
+        said.map(without_resolver).collect()
+    };
+    let (theirs, ours) = (once(lines(theirs)), lines(ours));
+    let start = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
+    let rest = |lines: &[String]| lines[start..].iter().take(4).cloned().collect();
+    (theirs != ours).then(|| (rest(&theirs), rest(&ours)))
+}
+
+/// Without errors that are told a second time: nft evaluates the map of `dnat ip addr . port to … map @m` twice.
+fn once(lines: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut rest = &lines[..];
+    while let [line, tail @ ..] = rest {
+        let error = &rest[..rest.len().min(3)];
+        if line.contains(": Error: ") && kept.ends_with(error) {
+            rest = &rest[error.len()..];
+            continue;
+        }
+        kept.push(line.clone());
+        rest = tail;
+    }
+    kept
+}
+
+/// Whether nft refuses an empty line between elements, which Penstock takes.
+pub fn is_of_blank_lines(stderr: &str) -> bool {
+    stderr
+        .lines()
+        .any(|line| line.ends_with(":1-1: Error: syntax error, unexpected newline, expecting comma or '}'"))
+}
+
+/// The text of a statement that has no form in JSON goes to JSON as it is, and a warning to standard error.
+fn is_lack_of_json(line: &str) -> bool {
+    line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")
+}
+
+/// Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks nobody.
+fn without_resolver(line: &str) -> String {
+    line.replace(": Temporary failure in name resolution", ": Name or service not known")
+}
+
 fn same(theirs: &str, ours: &str) -> bool {
     theirs == ours
         || is_garbled(theirs, ours)
@@ -104,13 +149,7 @@ fn is_lost_code(theirs: &str, ours: &str) -> bool {
 
 /// nft's text, in lines, without what nft 1.0.6 gets wrong or what is not the same twice.
 fn theirs_lines(text: &str) -> Vec<String> {
-    lines(&without_map_statement_text(text))
-        .filter(|line| !is_nameless(line))
-        // The text of a statement that has no form in JSON goes to JSON as it is, and a warning to standard error.
-        .filter(|line| !(line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")))
-        // Whether a host name is unknown or nobody could be asked depends on the machine; Penstock asks nobody.
-        .map(|line| line.replace(": Temporary failure in name resolution", ": Name or service not known"))
-        .collect()
+    lines(&without_map_statement_text(text)).filter(|line| !is_nameless(line)).collect()
 }
 
 /// Ours, without what we list and nft 1.0.6 does not.
@@ -123,11 +162,40 @@ fn ours_lines(text: &str) -> Vec<String> {
             let line = line.replace(", \"dynamic\"]", "]").replace(", \"flags\": [\"dynamic\"]", "");
             let line = line.replace(", \"auto-merge\": true", "");
             // Timeouts of `ct timeout`, which are durations here.
-            let line = line.replace("established : 1m40s, close : 3s }", "established : 100, close : 3 }");
-            let line = line.replace("established : 100s, close : 3s }", "established : 100, close : 3 }");
+            let line = if line.trim_start().starts_with("policy = {") { in_seconds(&line) } else { line };
             if line.starts_with("{\"chain\"") { line.replace(", \"dev\": \"lo\"", "") } else { line }
         })
         .collect()
+}
+
+/// The line with its durations as numbers of seconds.
+fn in_seconds(line: &str) -> String {
+    let seconds = |word: &str| {
+        let (mut sum, mut number) = (0, 0);
+        for c in word.chars() {
+            match c {
+                '0'..='9' => number = number * 10 + u64::from(c) - u64::from('0'),
+                'd' | 'h' | 'm' | 's' => {
+                    let unit = match c {
+                        'd' => 86400,
+                        'h' => 3600,
+                        'm' => 60,
+                        _ => 1,
+                    };
+                    sum += std::mem::take(&mut number) * unit;
+                }
+                _ => return None,
+            }
+        }
+        Some(sum.to_string())
+    };
+    let plain = |word: &str| match word.strip_suffix(',') {
+        Some(time) => seconds(time).map(|n| n + ","),
+        None => seconds(word),
+    };
+    let is_time = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let word = |word: &str| plain(word).filter(|_| is_time(word)).unwrap_or_else(|| word.to_owned());
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// The same for several sets of one rule.

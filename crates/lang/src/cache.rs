@@ -13,6 +13,7 @@ use penstock_ruleset::model::{Family, Generation, MapData};
 use crate::ast::expr::{ByteOrder, Expr};
 use crate::datatype::{DataType, Type};
 use crate::intervals::Intervals;
+use crate::source::Loc;
 use crate::userdata::SetUserData;
 
 /// One field of a key, or of data: what a concatenation's part is.
@@ -132,6 +133,8 @@ pub struct SetInfo {
     pub anonymous: bool,
     /// Made for a `meter` statement.
     pub meter: bool,
+    /// Where this run declares it.
+    pub place: Option<Loc>,
     /// What its keys are.
     pub key: KeyType,
     /// What it maps to.
@@ -188,6 +191,8 @@ pub struct TableInfo {
     pub chains: IndexMap<Arc<str>, ChainInfo>,
     /// By name.
     pub sets: IndexMap<Arc<str>, Arc<SetInfo>>,
+    /// Sets and maps whose declaration was refused for want of a type: nft knows them nevertheless.
+    pub untyped: IndexMap<Arc<str>, ()>,
     /// By type and name.
     pub objects: IndexMap<(ObjectType, Arc<str>), ()>,
     /// By name.
@@ -302,6 +307,7 @@ pub fn set_info(set: &penstock_ruleset::model::Set) -> Option<SetInfo> {
         name: set.name.clone(),
         anonymous: set.anonymous,
         meter: false,
+        place: None,
         key,
         data,
         interval: set.description.interval,

@@ -83,6 +83,13 @@ impl Diagnostic {
 
         // Of a command line nft shows the first line, whichever the place is on.
         let start = if input.origin == Origin::CommandLine { 0 } else { place.start };
+        // The end of the text is behind its last line.
+        let start = match input.text.get(..start) {
+            Some(before) if start == input.text.len() && input.origin != Origin::CommandLine => {
+                before.strip_suffix('\n').map_or(start, |before| before.rfind('\n').map_or(0, |at| at + 1))
+            }
+            _ => start,
+        };
         let line = line_at(&input.text, start);
         let _ = writeln!(out, "{line}");
         // Tabs before the marks keep them in place.

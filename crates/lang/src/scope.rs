@@ -90,8 +90,13 @@ impl Scope {
         Some(value)
     }
 
-    /// All names in sight, innermost first.
+    /// All names in sight, those of the innermost block first, and those defined last.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.blocks.iter().rev().flatten().filter(|(_, values)| !values.is_empty()).map(|(name, _)| name)
+        self.blocks.iter().rev().flat_map(|block| {
+            let defined = |(name, values): (_, &Vec<Definition>)| Some((values.last()?.1, name));
+            let mut names: Vec<_> = block.iter().filter_map(defined).collect();
+            names.sort_unstable();
+            names.into_iter().rev().map(|(_, name)| name)
+        })
     }
 }

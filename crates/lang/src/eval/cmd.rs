@@ -5,7 +5,9 @@ use std::sync::Arc;
 use penstock_ruleset::model::ElementValue;
 use penstock_sets::ElementList;
 
-use crate::ast::cmd::{Name, New, ObjKind, RuleBlock, SetBlock, SetData, TableBlock, Target};
+use crate::ast::cmd::{
+    Name, New, ObjKind, ObjectBlock, ObjectSpec, RuleBlock, SetBlock, SetData, TableBlock, Target,
+};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags};
 use crate::ast::{Cmd, CmdKind};
 use crate::cache::{DataKind, Field, KeyType, SetInfo, TableInfo};
@@ -15,7 +17,7 @@ use crate::eval::context::Base;
 use crate::eval::intervals;
 use crate::eval::{Eval, Result, conflict, error};
 use crate::intervals::number;
-use crate::lower::lower_elements;
+use crate::lower::{lower_elements, states_of};
 use crate::parse::again;
 use crate::parse::plain::Plain;
 use crate::source::Loc;
@@ -140,7 +142,13 @@ impl Eval<'_, '_> {
             CmdKind::Reset { object: object @ ObjKind::Object(_), elements: None } => {
                 self.check_target(ObjKind::Table, &target)?;
                 let asked = self.check_target(*object, &target);
-                asked.or_else(|_| error(loc, "Could not process rule: No such file or directory"))
+                // With anything wrong before it, it is not asked.
+                match asked {
+                    Err(_) if !self.ctx.refused => {
+                        error(loc, "Could not process rule: No such file or directory")
+                    }
+                    _ => Ok(()),
+                }
             }
             // nft knows only what is asked for then, so that it has nothing to suggest.
             CmdKind::List { object, .. }
@@ -239,7 +247,7 @@ impl Eval<'_, '_> {
                     let table = self.ctx.cache.add_table(family, table);
                     table.objects.insert((object.kind, name.text.clone()), ());
                 }
-                Ok(())
+                check_object(object, target)
             }
             New::Flowtable(block) => {
                 self.check_table(target)?;
@@ -415,7 +423,17 @@ impl Eval<'_, '_> {
     fn define_set(&mut self, block: &mut SetBlock, target: &Target) -> Result {
         let word = if block.map { "map" } else { "set" };
         let place = block.loc;
+        if block.auto_merge && !block.flags.interval {
+            // It is known nevertheless.
+            block.auto_merge = false;
+            drop(self.define_set(block, target));
+            self.take_back_key(target);
+            return error(place, "auto-merge only works with interval sets");
+        }
         let Some(key) = &mut block.key else {
+            if let (Some(table), Some(name)) = (&self.table, &target.name) {
+                self.ctx.cache.add_table(self.family, table).untyped.insert(name.text.clone(), ());
+            }
             // Only with a type is a map known as one.
             return error(place, "set definition does not specify key");
         };
@@ -451,6 +469,7 @@ impl Eval<'_, '_> {
             name: name.text.clone(),
             anonymous: false,
             meter: false,
+            place: Some(place),
             key: key_type,
             data,
             interval: block.flags.interval,
@@ -469,6 +488,17 @@ impl Eval<'_, '_> {
             self.ctx.cache.put_set(self.family, &table, info.into());
         }
         Ok(())
+    }
+
+    /// A concatenation was not evaluated when the declaration was refused: it has no type.
+    fn take_back_key(&mut self, target: &Target) {
+        let (Some(table), Some(name)) = (&self.table, &target.name) else { return };
+        let Some(info) = self.ctx.cache.set(self.family, table, &name.text) else { return };
+        if info.key.is_concat() {
+            let mut info = SetInfo::clone(info);
+            info.key.dtype = Type::Base(DataType::Invalid);
+            self.ctx.cache.put_set(self.family, table, info.into());
+        }
     }
 
     /// The type that `type` names or that `typeof` expressions have.
@@ -583,7 +613,7 @@ impl Eval<'_, '_> {
     /// What is listed, reset or flushed must be there.
     /// A rule can be put beside those that were there when the run began.
     fn check_position(&mut self, target: &Target) -> Result {
-        if target.position.is_some() || target.index.is_some() {
+        if self.ctx.has_positions {
             self.check_target(ObjKind::Chain, target)?;
         }
         let (Some(position), Some(table), Some(chain)) = (&target.position, &target.table, &target.chain)
@@ -625,7 +655,7 @@ impl Eval<'_, '_> {
             ObjKind::Set | ObjKind::Map | ObjKind::Meter => match info.sets.get(&name.text) {
                 Some(set) if object == ObjKind::Meter || set.is_map() == (object == ObjKind::Map) => true,
                 Some(_) => return Err(absent(name.loc, None)),
-                None => false,
+                None => info.untyped.contains_key(&name.text),
             },
             ObjKind::Flowtable => info.flowtables.contains_key(&name.text),
             ObjKind::Object(kind) => info.objects.contains_key(&(kind, name.text.clone())),
@@ -660,9 +690,7 @@ impl Eval<'_, '_> {
                 names(info).into_iter().map(move |found| (family, table, found))
             })
             .collect();
-        let exact = all.iter().find(|(_, _, (_, found))| ***found == *name).copied();
-        let (family, table, (word, found)) =
-            exact.or_else(|| most_similar_of(name, all, |(_, _, (_, found))| &***found))?;
+        let (family, table, (word, found)) = most_similar_of(name, all, |(_, _, (_, found))| &***found)?;
         Some(format!("{word} ‘{found}’ in table {} ‘{table}’", family.name()))
     }
 
@@ -677,13 +705,33 @@ impl Eval<'_, '_> {
     }
 }
 
+/// What an object lacks, or has in vain.
+fn check_object(object: &ObjectBlock, target: &Target) -> Result {
+    match &object.value {
+        ObjectSpec::CtTimeout { l4proto, policy, .. } => {
+            let states = if *l4proto == 0 { &[] } else { states_of(*l4proto) };
+            match policy.iter().find(|(name, _)| !states.iter().any(|(state, _)| **state == *name.text)) {
+                Some((name, _)) => error(name.loc, "invalid state for this protocol"),
+                None => Ok(()),
+            }
+        }
+        ObjectSpec::CtExpect { l4proto, dport, timeout, size, .. }
+            if *l4proto == 0 || *dport == 0 || *timeout == 0 || *size == 0 =>
+        {
+            error(target.name.as_ref().map_or(object.loc, |name| name.loc), "missing options")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn absent(loc: Loc, near: Option<String>) -> Box<Diagnostic> {
     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     Box::new(Diagnostic::error(loc, format!("No such file or directory{near}")))
 }
 
 fn sets_by_name(info: &TableInfo) -> Vec<(&'static str, &Arc<str>)> {
-    info.sets.values().filter(|set| !set.anonymous).map(|set| (set.word(), &set.name)).collect()
+    let sets = info.sets.values().filter(|set| !set.anonymous).map(|set| (set.word(), &set.name));
+    sets.chain(info.untyped.keys().map(|name| ("set", name))).collect()
 }
 
 /// A name that could have been meant.

@@ -34,9 +34,9 @@ use std::sync::Arc;
 use penstock_ruleset::model::{ElementValue, Family, Generation};
 use penstock_sets::ElementList;
 
-use crate::ast::cmd::Name;
+use crate::ast::cmd::{Name, New, ObjKind, Target};
 use crate::ast::expr::Expr;
-use crate::ast::{Cmd, Stmt};
+use crate::ast::{Cmd, CmdKind, Stmt};
 use crate::cache::{Cache, SetInfo};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::names::Names;
@@ -90,6 +90,10 @@ pub struct Context<'a> {
     pub now: u64,
     /// What the run began with.
     pub(crate) before: Generation,
+    /// A command of this run has a place for a rule: nft then looks for the chains of all of them.
+    pub(crate) has_positions: bool,
+    /// A command of this run was refused already.
+    pub(crate) refused: bool,
     /// Sets of the command evaluated last, by [`AnonymousSet::id`], in the order in which they are to be made.
     pub anonymous: BTreeMap<u32, AnonymousSet>,
     /// Sets that statements of rules update though they were not declared `dynamic`: the declarations of this run get
@@ -121,6 +125,8 @@ impl<'a> Context<'a> {
         Context {
             names,
             before: generation.clone(),
+            has_positions: false,
+            refused: false,
             cache: Cache::new(generation),
             now: 0,
             anonymous: BTreeMap::new(),
@@ -142,6 +148,21 @@ impl<'a> Context<'a> {
             Some((_, id)) => id.parse().ok(),
             None => self.anonymous.iter().find(|(_, set)| &*set.info.name == name).map(|(id, _)| *id),
         }
+    }
+
+    /// Whether a command is about elements of a set whose declaration was refused for want of a type: nothing is said of
+    /// them.
+    pub(crate) fn is_untyped(&self, cmd: &Cmd) -> bool {
+        let Target { family, table: Some(table), name: Some(name), .. } = &cmd.target else { return false };
+        let elements = matches!(
+            &cmd.kind,
+            CmdKind::Add(New::Elements(_))
+                | CmdKind::Create(New::Elements(_))
+                | CmdKind::Delete { object: ObjKind::Elements, .. }
+                | CmdKind::Get { .. }
+        );
+        let table = self.cache.table(family.unwrap_or(Family::Ip), &table.text);
+        elements && table.is_some_and(|table| table.untyped.contains_key(&name.text))
     }
 
     /// What a set reference refers to.

@@ -173,7 +173,7 @@ impl Eval<'_, '_> {
         let loc = e.loc;
         let ExprKind::Mapping { left, right } = &mut e.kind else { return Ok(()) };
         let Some(set) = self.set.clone() else { return error(left.loc, "mapping outside of map context") };
-        let Some(data) = &set.data else { return error(loc, "set is not a map") };
+        let Some(data) = &set.data else { return error(set.place.unwrap_or(loc), "set is not a map") };
         self.expected = set.key.expected();
         if !matches!(left.kind, ExprKind::SetElem(_)) {
             let (key, loc) = (left.take(), left.loc);
@@ -214,10 +214,10 @@ impl Eval<'_, '_> {
             }
             DataKind::Value { ty, interval } => {
                 if matches!(right.kind, ExprKind::Verdict(_)) || right.dtype != ty.dtype {
-                    return error(
-                        right.loc,
-                        format!("Could not process rule: datatype mismatch, expected {}", ty.dtype.desc()),
-                    );
+                    // The kernel refuses it, unless it is not asked.
+                    if !self.ctx.refused {
+                        return error(left.loc, "Could not process rule: Invalid argument");
+                    }
                 }
                 if !right.singleton && !*interval && !set.anonymous {
                     return error(right.loc, "Value must be a singleton");
@@ -453,6 +453,7 @@ impl SetInfo {
             name,
             anonymous: true,
             meter: false,
+            place: None,
             key,
             data,
             interval: false,

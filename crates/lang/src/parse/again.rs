@@ -28,6 +28,7 @@ fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>
         depth: 0,
         errors: 0,
         keywords: &[],
+        leftover: None,
         in_target: false,
         in_table: false,
         mode: Mode::Trees,
@@ -57,13 +58,15 @@ pub(crate) fn elements(inputs: &mut Inputs, place: Loc) -> Option<Expr> {
 pub(crate) struct Elements {
     /// The next one, or the closing brace.
     rest: Loc,
+    /// None was read yet.
+    at_first: bool,
 }
 
 impl Elements {
     /// At the first one.
     pub(crate) fn new(place: Loc) -> Self {
         // Behind the brace.
-        Elements { rest: Loc { start: place.start + 1, ..place } }
+        Elements { rest: Loc { start: place.start + 1, ..place }, at_first: true }
     }
 
     /// So many, or all that are left. `None` if they were skipped and there is something else.
@@ -71,9 +74,14 @@ impl Elements {
         let mut out = Vec::with_capacity(most.min(1024));
         let mut right = true;
         let end = self.rest.end;
+        let at_first = self.at_first;
         let last = read_at(inputs, self.rest, |p| {
             while right && out.len() < most {
                 p.skip_newlines();
+                // Commas behind one another are one.
+                while !(at_first && out.is_empty()) && p.eat_tok(Tok::Comma) {
+                    p.skip_newlines();
+                }
                 let token = p.peek();
                 if token.tok == Tok::RightBrace && token.loc.end == end {
                     break;
@@ -87,6 +95,7 @@ impl Elements {
             }
         })?;
         self.rest.start = last.end;
+        self.at_first = false;
         right.then_some(out)
     }
 
@@ -104,6 +113,8 @@ impl Elements {
     ) {
         let text = inputs.text(self.rest.input);
         let text = text.as_bytes().get(..self.rest.end as usize).unwrap_or_default();
-        self.rest.start = plain.read(text, self.rest.start as usize, take) as u32;
+        let start = plain.read(text, self.rest.start as usize, take) as u32;
+        self.at_first &= start == self.rest.start;
+        self.rest.start = start;
     }
 }

@@ -2,7 +2,7 @@
 
 use penstock_ruleset::model::{ChainType, Hook};
 
-use super::{Parsed, Parser};
+use super::{Bad, Parsed, Parser};
 use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBlock, TableBlock};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
 use crate::datatype::{DataType, Type};
@@ -19,6 +19,7 @@ const FLOWTABLE_COUNTER: u32 = 2;
 impl Parser<'_> {
     pub(super) fn table_block(&mut self, table: &mut TableBlock) -> Parsed<()> {
         self.block(|p| {
+            p.keywords = p.outer_keywords();
             p.in_table = true;
             let result = p.table_item(table);
             p.in_table = false;
@@ -37,6 +38,7 @@ impl Parser<'_> {
                     return self.unexpected(&["'{'"]);
                 }
                 self.chain_block(&mut chain)?;
+                self.separator()?;
                 table.chains.push((name, chain));
             }
             "set" | "map" => {
@@ -46,6 +48,7 @@ impl Parser<'_> {
                 let mut set = self.set_block(map)?;
                 // In a table's block the name stands for the set.
                 set.loc = name.loc;
+                self.separator()?;
                 table.sets.push((name, set));
             }
             "flowtable" => {
@@ -56,13 +59,17 @@ impl Parser<'_> {
                     return self.unexpected(&["'{'"]);
                 }
                 self.flowtable_block(&mut flowtable)?;
+                self.separator()?;
                 table.flowtables.push((name, flowtable));
             }
             "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
                 let kind = self.object_type()?;
-                let name = self.identifier()?;
-                let object = self.object(kind, start, true)?;
-                table.objects.push((name, object));
+                let object = self.within_object(|p| {
+                    let name = p.scoped_name()?;
+                    Ok((name, p.object(kind, start, true)?))
+                })?;
+                self.separator()?;
+                table.objects.push(object);
             }
             "flags" => {
                 self.take();
@@ -76,13 +83,11 @@ impl Parser<'_> {
                         break;
                     }
                 }
+                self.separator()?;
             }
             "comment" => {
-                let comment = self.comment()?;
-                if table.comment.replace(comment).is_some() {
-                    let loc = self.since(start);
-                    return self.once(loc);
-                }
+                self.comment_once(&mut table.comment, Bad::Item)?;
+                self.separator()?;
             }
             _ => return self.unexpected(&[]),
         }
@@ -108,6 +113,7 @@ impl Parser<'_> {
             }
             "flags" => {
                 self.take();
+                self.keywords = &[];
                 self.need("offload")?;
                 chain.offload = true;
             }
@@ -116,26 +122,24 @@ impl Parser<'_> {
                 self.need_tok(Tok::Assign)?;
                 chain.devices = Some(self.device_list()?);
             }
-            "comment" => {
-                let comment = self.comment()?;
-                if chain.comment.replace(comment).is_some() {
-                    let loc = self.since(start);
-                    return self.once(loc);
-                }
-            }
+            "comment" => return self.separated_comment(&mut chain.comment),
             _ => {
                 let unread = |loc| RuleBlock { loc, unread: true, ..RuleBlock::default() };
-                if let Some(place) = self.skip_rule() {
-                    chain.rules.push(unread(place));
-                    return Ok(());
-                }
-                let variables = self.variables;
-                let rule = self.rule()?;
-                let place = self.can_be_read_again(start, variables).then_some(rule.loc);
-                chain.rules.push(place.map_or(rule, unread));
+                let rule = match self.skip_rule() {
+                    Some(place) => unread(place),
+                    None => {
+                        let variables = self.variables;
+                        let rule = self.rule()?;
+                        let place = self.can_be_read_again(start, variables).then_some(rule.loc);
+                        place.map_or(rule, unread)
+                    }
+                };
+                self.separator()?;
+                chain.rules.push(rule);
+                return Ok(());
             }
         }
-        Ok(())
+        self.separator()
     }
 
     /// `{ rule; rule … }` behind `jump` and `goto`.
@@ -206,6 +210,7 @@ impl Parser<'_> {
 
     /// `priority N`, `priority -N`, `priority name`, `priority name + N`, `priority $v`
     fn priority(&mut self) -> Parsed<PrioritySpec> {
+        let place = self.here();
         self.need("priority")?;
         let start = self.here();
         let zero =
@@ -221,7 +226,11 @@ impl Parser<'_> {
                 (zero(start), (n as i32).wrapping_neg())
             }
             Tok::Dollar => (self.variable()?, 0),
-            Tok::Word => {
+            Tok::Word | Tok::Str => {
+                let token = self.peek();
+                if !self.is_string(token) {
+                    return self.unexpected(&[]);
+                }
                 let name = self.identifier()?;
                 let sign = match self.tok() {
                     Tok::Plus => 1,
@@ -238,7 +247,7 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         };
-        Ok(PrioritySpec { expr, offset, loc: self.since(start) })
+        Ok(PrioritySpec { expr, offset, loc: self.since(place) })
     }
 
     fn policy(&mut self) -> Parsed<Expr> {
@@ -268,7 +277,7 @@ impl Parser<'_> {
                 flowtable.early = &*name.text == "early_ingress";
                 if flowtable.early {
                     flowtable.hook = Some(Hook::Ingress);
-                    return Ok(());
+                    return self.separator();
                 }
                 // A wrong name is found only behind the line.
                 let hook = hook_by_name(&name.text);
@@ -282,9 +291,11 @@ impl Parser<'_> {
                 self.need_tok(Tok::Assign)?;
                 flowtable.devices = Some(self.device_list()?);
             }
+            // Without a separator.
             "counter" => {
                 self.take();
                 flowtable.flags |= FLOWTABLE_COUNTER;
+                return Ok(());
             }
             "flags" => {
                 self.take();
@@ -293,7 +304,7 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         }
-        Ok(())
+        self.separator()
     }
 
     /// `{ eth0, "eth1", $lan }` or `$devices`

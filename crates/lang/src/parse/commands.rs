@@ -46,6 +46,7 @@ impl Parser<'_> {
                 }
                 _ => {}
             }
+            self.keywords = self.outer_keywords();
             let result = match self.common() {
                 Ok(true) => Ok(()),
                 Ok(false) => self.line(&mut cmds),
@@ -63,8 +64,12 @@ impl Parser<'_> {
         let mut loc = self.since(start);
         match self.tok() {
             // What ends a command counts to its place.
-            Tok::Newline | Tok::Semicolon | Tok::Eof => {
+            Tok::Newline | Tok::Semicolon => {
                 loc = loc.to(self.take().loc);
+                cmds.push(Cmd { kind, target, loc });
+                Ok(())
+            }
+            Tok::Eof => {
                 cmds.push(Cmd { kind, target, loc });
                 Ok(())
             }
@@ -200,7 +205,7 @@ impl Parser<'_> {
     /// `[family] table`
     pub(super) fn table_target(&mut self) -> Parsed<Target> {
         let family = self.family().unwrap_or(Family::Ip);
-        let table = self.identifier()?;
+        let table = self.scoped_name()?;
         Ok(Target { family: Some(family), table: Some(table), ..Target::default() })
     }
 
@@ -219,14 +224,14 @@ impl Parser<'_> {
     /// `[family] table chain`
     fn chain_target(&mut self) -> Parsed<Target> {
         let mut target = self.table_target()?;
-        target.chain = Some(self.identifier()?);
+        target.chain = Some(self.scoped_name()?);
         Ok(target)
     }
 
     /// `[family] table name`
     fn named(&mut self) -> Parsed<Target> {
         let mut target = self.table_target()?;
-        target.name = Some(self.identifier()?);
+        target.name = Some(self.scoped_name()?);
         Ok(target)
     }
 
@@ -356,8 +361,10 @@ impl Parser<'_> {
             "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
                 let start = self.here();
                 let kind = self.object_type()?;
-                let target = self.named()?;
-                (New::Object(self.object(kind, start, false)?), target)
+                self.within_object(|p| {
+                    let target = p.named()?;
+                    Ok((New::Object(p.object(kind, start, false)?), target))
+                })?
             }
             _ if verb == Verb::Create => return self.unexpected(&[]),
             _ => {
@@ -371,6 +378,7 @@ impl Parser<'_> {
 
     /// `counter`, `quota`, `ct helper`, …
     pub(super) fn object_type(&mut self) -> Parsed<ObjectType> {
+        let first = self.peek();
         let kind = match self.word() {
             "counter" => ObjectType::Counter,
             "quota" => ObjectType::Quota,
@@ -379,6 +387,7 @@ impl Parser<'_> {
             "synproxy" => ObjectType::Synproxy,
             "ct" => {
                 self.take();
+                self.keywords = super::words::keywords_behind("ct");
                 match self.word() {
                     "helper" => ObjectType::CtHelper,
                     "timeout" => ObjectType::CtTimeout,
@@ -388,6 +397,7 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         };
+        self.keywords = super::words::keywords_behind(self.inputs.slice(first.loc));
         self.take();
         Ok(kind)
     }
@@ -424,7 +434,14 @@ impl Parser<'_> {
             }
             "map" => {
                 self.take();
-                (ObjKind::Map, self.named_or_handle()?)
+                let mut target = self.table_target()?;
+                // By handle is of later releases.
+                if self.at("handle") {
+                    target.handle = Some(self.handle()?);
+                } else {
+                    target.name = Some(self.identifier()?);
+                }
+                (ObjKind::Map, target)
             }
             "element" => {
                 self.take();
@@ -459,6 +476,7 @@ impl Parser<'_> {
 
     fn list(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
+        self.keywords = super::words::keywords_behind("list");
         let mut device = None;
         let (object, target) = match self.word() {
             "ruleset" => {
@@ -535,6 +553,9 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         };
+        if target.family.is_some() {
+            self.keywords = self.outer_keywords();
+        }
         Ok((CmdKind::List { object, device }, target))
     }
 
@@ -573,6 +594,7 @@ impl Parser<'_> {
 
     fn reset(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
+        self.keywords = super::words::keywords_behind("reset");
         let mut elements = None;
         let (object, target) = match self.word() {
             "counters" => self.several(ObjKind::Objects(ObjectType::Counter))?,
@@ -605,6 +627,9 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&["counter", "counters", "quotas", "quota"]),
         };
+        if target.family.is_some() {
+            self.keywords = self.outer_keywords();
+        }
         Ok((CmdKind::Reset { object, elements }, target))
     }
 

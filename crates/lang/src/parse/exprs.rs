@@ -326,8 +326,11 @@ impl Parser<'_> {
             self.keywords = &["ll", "nh"];
             return self.unexpected(&["string"]);
         }
-        let name = self.identifier()?;
-        let kind = ExprKind::Symbol { kind: SymbolKind::Set, text: name.text };
+        // What an error left is no keyword there.
+        let leftover = self.leftover.take();
+        let name = self.identifier();
+        self.leftover = leftover;
+        let kind = ExprKind::Symbol { kind: SymbolKind::Set, text: name?.text };
         Ok(Expr::new(kind, self.since(start)))
     }
 
@@ -347,6 +350,13 @@ impl Parser<'_> {
         }
         let mut parts = vec![first];
         while self.eat_tok(Tok::Comma) {
+            let token = self.peek();
+            let is_symbol = matches!(token.tok, Tok::Num(_) | Tok::Dollar)
+                || self.is_string(token)
+                || super::words::is_symbol(self.word());
+            if matches!(side, Side::Argument) && !is_symbol {
+                return self.unexpected(&[]);
+            }
             parts.push(self.basic(side)?);
         }
         Ok(Expr::new(ExprKind::List(parts), self.since(start)))
@@ -452,7 +462,10 @@ impl Parser<'_> {
         let start = self.here();
         let first = self.basic(Side::Argument)?;
         match self.tok() {
-            Tok::Comma => return self.list_more(first, start, Side::Argument),
+            // Only symbols are listed.
+            Tok::Comma if matches!(first.kind, ExprKind::Symbol { .. }) => {
+                return self.list_more(first, start, Side::Argument);
+            }
             Tok::Slash | Tok::Dash => return self.prefix_or_range(first, start, Side::Argument),
             _ => {}
         }

@@ -61,6 +61,9 @@ const MAX_DEPTH: u32 = 50;
 /// How many operators of one kind may follow one another; each one nests the tree a level deeper.
 const MAX_OPERATORS: u32 = 200;
 
+/// What nft says of what may be said only once.
+const TWICE: &str = "You can only specify this once. This statement is duplicated.";
+
 /// Longest comment in bytes.
 const MAX_COMMENT: usize = 128;
 
@@ -137,6 +140,7 @@ pub fn read(
         depth: 0,
         errors: 0,
         keywords: &[],
+        leftover: None,
         in_target: false,
         in_table: false,
         mode,
@@ -168,6 +172,8 @@ struct Parser<'a> {
     errors: usize,
     /// Words that are keywords in the statement being read, for messages only.
     keywords: &'static [&'static str],
+    /// The keywords among which an error has left nft's scanner: those of what was being read, or of what was passed over.
+    leftover: Option<&'static [&'static str]>,
     /// Where a statement sends packets is being read: its keywords are no symbols there.
     in_target: bool,
     /// The next block stands in a table's, so that a separator follows it.
@@ -315,9 +321,13 @@ impl Parser<'_> {
         Err(Bad::Block)
     }
 
-    /// Refuses what may be said only once.
-    fn once<T>(&mut self, loc: Loc) -> Parsed<T> {
-        self.late_error(loc, "You can only specify this once. This statement is duplicated.")
+    /// What is a keyword outside of all that has keywords.
+    fn outer_keywords(&self) -> &'static [&'static str] {
+        self.leftover.unwrap_or_default()
+    }
+
+    fn is_left_over(&self, word: &str) -> bool {
+        self.outer_keywords().contains(&word) && !words::is_symbol_behind_ct(word)
     }
 
     /// Whether the word ahead is a keyword in what is being read.
@@ -372,13 +382,23 @@ impl Parser<'_> {
 
     /// Goes on behind the next newline or `;`. `false` when it is time to give up.
     fn recover(&mut self) -> bool {
+        if !self.keywords.is_empty() {
+            self.leftover = Some(self.keywords);
+        }
         loop {
-            match self.take().tok {
+            match self.tok() {
                 Tok::Newline | Tok::Semicolon => break,
                 Tok::Eof => return false,
+                // nft's scanner does not know that this goes unread.
+                Tok::Word if words::opens_scope(self.word()) => {
+                    self.leftover = Some(words::keywords_behind(self.word()));
+                }
                 _ => {}
             }
+            self.take();
         }
+        self.take();
+        self.keywords = self.outer_keywords();
         self.errors += 1;
         self.errors < MAX_ERRORS
     }
@@ -396,25 +416,36 @@ impl Parser<'_> {
     }
 
     fn separator(&mut self) -> Parsed<()> {
+        self.separator_or(&[])
+    }
+
+    /// A separator, where nft would also take something else.
+    fn separator_or(&mut self, others: &[&str]) -> Parsed<()> {
+        self.separator_or_ahead(others)?;
+        self.take();
+        Ok(())
+    }
+
+    /// A separator that is left for later.
+    fn separator_ahead(&mut self) -> Parsed<()> {
+        self.separator_or_ahead(&[])
+    }
+
+    fn separator_or_ahead(&mut self, others: &[&str]) -> Parsed<()> {
         match self.tok() {
-            Tok::Newline | Tok::Semicolon => {
-                self.take();
-                Ok(())
+            Tok::Newline | Tok::Semicolon => Ok(()),
+            _ => {
+                let error = self.unexpected(&[&["newline", "semicolon"], others].concat());
+                // What was before is complete.
+                self.keywords = self.outer_keywords();
+                error
             }
-            _ => self.unexpected(&["newline", "semicolon"]),
         }
     }
 
-    /// Reads `{ item; item … }` with definitions of its own. Errors stay inside, unless the text ends.
+    /// Reads `{ item; item … }` with definitions of its own; items that need a separator read it themselves. Errors stay
+    /// inside, unless the text ends.
     fn block(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
-        self.block_of(|p| {
-            item(p)?;
-            p.separator()
-        })
-    }
-
-    /// Reads `{ item item … }`; items that need a separator read it themselves.
-    fn block_of(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
         self.need_tok(Tok::LeftBrace)?;
         let depth = self.scope.depth();
         let in_table = std::mem::take(&mut self.in_table);
@@ -485,9 +516,8 @@ impl Parser<'_> {
                 self.take();
                 let name = self.identifier()?;
                 self.separator()?;
-                if !self.scope.undefine(&name.text) {
-                    return self.error(name.loc, format!("undefined symbol '{}'", name.text));
-                }
+                // A name that stands for nothing is no error to nft.
+                self.scope.undefine(&name.text);
             }
             _ => return Ok(false),
         }
@@ -581,6 +611,10 @@ impl Parser<'_> {
         if words::is_reserved(text) {
             return self.unexpected(&["string"]);
         }
+        if self.is_left_over(text) {
+            self.keywords = self.outer_keywords();
+            return self.unexpected(&["string"]);
+        }
         let text = Arc::from(text);
         self.take();
         Ok(Name { text, loc: token.loc })
@@ -608,7 +642,7 @@ impl Parser<'_> {
             Tok::Word => {
                 let word = self.inputs.slice(token.loc);
                 let keyword = self.keywords.contains(&word) && !words::is_symbol_behind_ct(word);
-                !(words::is_reserved(word) || self.in_target && keyword)
+                !(words::is_reserved(word) || self.in_target && keyword || self.is_left_over(word))
             }
             Tok::Str | Tok::Quoted | Tok::AsteriskString => true,
             _ => false,
@@ -629,6 +663,10 @@ impl Parser<'_> {
     fn number_as<T: TryFrom<u64>>(&mut self) -> Parsed<T> {
         let loc = self.here();
         let n = self.number()?;
+        self.within_range(loc, n)
+    }
+
+    fn within_range<T: TryFrom<u64>>(&mut self, loc: Loc, n: u64) -> Parsed<T> {
         T::try_from(n).or_else(|_| {
             let bits = 8 * std::mem::size_of::<T>();
             self.error(loc, format!("Value {n} exceeds valid range 0-{}", u64::MAX >> (64 - bits)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
-use super::{Parsed, Parser, time_value};
+use super::{Bad, Parsed, Parser, time_value};
 use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec};
 use crate::ast::stmt::StmtKind;
 use crate::lex::Tok;
@@ -23,6 +23,56 @@ const SYNPROXY_SACK: u32 = 4;
 const SYNPROXY_TIMESTAMP: u32 = 8;
 
 impl Parser<'_> {
+    /// Reads what stands behind the type of an object, among whose keywords nft's scanner is until the object ends; an
+    /// error that ends it before leaves the scanner there.
+    pub(super) fn within_object<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let keywords = self.keywords;
+        let outer = self.leftover.take();
+        let result = read(self);
+        // The end of the object ends its keywords, wherever they were left.
+        let own = self.leftover.is_none_or(|left| std::ptr::eq(left, keywords));
+        if own && (result.is_ok() || self.leftover.is_none()) {
+            self.leftover = outer;
+        }
+        self.keywords = if result.is_ok() { self.outer_keywords() } else { keywords };
+        result
+    }
+
+    /// The word ahead, if nft's scanner takes it for a keyword here.
+    fn scoped_word(&mut self) -> &str {
+        if self.at_keyword() || super::words::is_reserved(self.word()) { self.word() } else { "" }
+    }
+
+    /// A name where some keywords are no names: behind the type of an object, or behind `list`.
+    pub(super) fn scoped_name(&mut self) -> Parsed<Name> {
+        if self.at_keyword() { self.unexpected(&["string"]) } else { self.identifier() }
+    }
+
+    /// A comment, of which there may be one; with another one so much is lost.
+    pub(super) fn comment_once(&mut self, comment: &mut Option<Arc<str>>, lost: Bad) -> Parsed<()> {
+        let start = self.here();
+        let text = self.comment()?;
+        if comment.is_some() {
+            let loc = self.since(start);
+            return self.error(loc, super::TWICE).map_err(|_| lost);
+        }
+        *comment = Some(text);
+        Ok(())
+    }
+
+    /// The same of sets and chains, with the separator, behind which another one is found.
+    pub(super) fn separated_comment(&mut self, comment: &mut Option<Arc<str>>) -> Parsed<()> {
+        let start = self.here();
+        let text = self.comment()?;
+        let loc = self.since(start);
+        if comment.is_some() {
+            return self.late_error(loc, super::TWICE);
+        }
+        self.separator()?;
+        *comment = Some(text);
+        Ok(())
+    }
+
     /// What follows the name of an object: `{ … }`, or (`add counter ip t c packets 1 bytes 2`) the bare
     /// configuration. In a table the braces must be there.
     pub(super) fn object(&mut self, kind: ObjectType, start: Loc, in_table: bool) -> Parsed<ObjectBlock> {
@@ -37,13 +87,18 @@ impl Parser<'_> {
             let mut comment = None;
             let separated =
                 matches!(kind, ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect);
-            self.block_of(|p| {
+            let keywords = self.keywords;
+            self.block(|p| {
+                p.keywords = p.leftover.unwrap_or(keywords);
                 if p.at("comment") {
-                    comment = Some(p.comment()?);
-                    return Ok(());
+                    return p.comment_once(&mut comment, Bad::Block);
                 }
-                p.object_item(kind, &mut written, true)?;
-                if separated { p.separator() } else { Ok(()) }
+                let before = written.clone();
+                let result = p.object_item(kind, &mut written, true);
+                match separated {
+                    true => result.and_then(|()| p.separator()).inspect_err(|_| written = before),
+                    false => result,
+                }
             })?;
             block.comment = comment;
         } else if in_table {
@@ -89,7 +144,10 @@ impl Parser<'_> {
     ) -> Parsed<()> {
         match kind {
             ObjectType::Counter => {
-                self.need("packets")?;
+                if self.scoped_word() != "packets" {
+                    return self.unexpected(&[]);
+                }
+                self.take();
                 let packets = self.number()?;
                 self.need("bytes")?;
                 let bytes = self.number()?;
@@ -97,15 +155,15 @@ impl Parser<'_> {
             }
             ObjectType::Quota => {
                 let start = self.here();
-                if !matches!(self.word(), "over" | "until") && !matches!(self.tok(), Tok::Num(_)) {
-                    return self.unexpected(&[]);
+                if !matches!(self.scoped_word(), "over" | "until") && !matches!(self.tok(), Tok::Num(_)) {
+                    return self.unexpected(if in_braces { &[] } else { &["number"] });
                 }
                 if let StmtKind::Quota { bytes, used, over } = self.quota(start)? {
                     *spec = Some(ObjectSpec::Quota { bytes, used, over });
                 }
             }
             ObjectType::Limit => {
-                if !self.at("rate") {
+                if self.scoped_word() != "rate" {
                     return self.unexpected(&[]);
                 }
                 *spec = Some(ObjectSpec::Limit(self.limit_of_rate()?.0));
@@ -118,7 +176,7 @@ impl Parser<'_> {
                 *spec = Some(ObjectSpec::SecMark(self.string()?.text));
             }
             ObjectType::Synproxy => {
-                self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)), in_braces)?;
+                self.synproxy_item(spec.get_or_insert_with(|| empty_object(kind)))?;
             }
             ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
@@ -128,21 +186,26 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn synproxy_item(&mut self, spec: &mut ObjectSpec, in_braces: bool) -> Parsed<()> {
+    fn synproxy_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
         let ObjectSpec::Synproxy { mss, wscale, flags } = spec else { return Ok(()) };
-        // Unlike the statement's options, in this order, on one line or several.
-        if !self.at("mss") {
+        // Unlike the statement's options, in this order, on one line or on three.
+        if self.scoped_word() != "mss" {
             return self.unexpected(&[]);
         }
         self.synproxy_option(mss, wscale, flags)?;
-        while self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon) {}
+        let lines = self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon);
         if !self.at("wscale") {
-            return self.unexpected(&["wscale"]);
+            let expecting = ["newline", "semicolon", "wscale"];
+            return self.unexpected(if lines { &expecting[2..] } else { &expecting });
         }
         self.synproxy_option(mss, wscale, flags)?;
-        // Without braces the next line is another command.
-        while in_braces && (self.eat_tok(Tok::Newline) || self.eat_tok(Tok::Semicolon)) {}
-        while matches!(self.word(), "timestamp" | "sack-perm" | "sack-permitted") {
+        if lines {
+            self.separator()?;
+        }
+        if self.at("timestamp") {
+            self.synproxy_option(mss, wscale, flags)?;
+        }
+        if matches!(self.word(), "sack-perm" | "sack-permitted") {
             self.synproxy_option(mss, wscale, flags)?;
         }
         Ok(())
@@ -200,9 +263,11 @@ impl Parser<'_> {
 
     fn helper_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
         let ObjectSpec::CtHelper { helper, l4proto, l3proto } = spec else { return Ok(()) };
-        match self.word() {
+        match self.scoped_word() {
             "type" => {
                 self.take();
+                // Two things are read behind another word than the one that opened the block.
+                self.keywords = &["protocol"];
                 let token = self.peek();
                 if token.tok != Tok::Quoted {
                     return self.unexpected(&["quoted string"]);
@@ -221,7 +286,7 @@ impl Parser<'_> {
 
     fn timeout_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
         let ObjectSpec::CtTimeout { l4proto, l3proto, policy } = spec else { return Ok(()) };
-        match self.word() {
+        match self.scoped_word() {
             "protocol" => *l4proto = self.l4proto()?,
             "l3proto" => *l3proto = self.l3proto()?,
             "policy" => {
@@ -239,7 +304,9 @@ impl Parser<'_> {
                         break;
                     }
                 }
-                self.need_tok(Tok::RightBrace)?;
+                if !self.eat_tok(Tok::RightBrace) {
+                    return self.unexpected(&["comma", "'}'"]);
+                }
             }
             _ => return self.unexpected(&[]),
         }
@@ -268,12 +335,14 @@ impl Parser<'_> {
 
     fn expectation_item(&mut self, spec: &mut ObjectSpec) -> Parsed<()> {
         let ObjectSpec::CtExpect { l4proto, l3proto, dport, timeout, size } = spec else { return Ok(()) };
-        match self.word() {
+        match self.scoped_word() {
             "protocol" => *l4proto = self.l4proto()?,
             "l3proto" => *l3proto = self.l3proto()?,
             "dport" => {
                 self.take();
-                *dport = self.number_as()?;
+                let (loc, number) = (self.here(), self.number()?);
+                self.separator_ahead()?;
+                *dport = self.within_range(loc, number)?;
             }
             "timeout" => {
                 self.take();
@@ -281,7 +350,9 @@ impl Parser<'_> {
             }
             "size" => {
                 self.take();
-                *size = self.number_as()?;
+                let (loc, number) = (self.here(), self.number()?);
+                self.separator_ahead()?;
+                *size = self.within_range(loc, number)?;
             }
             _ => return self.unexpected(&[]),
         }

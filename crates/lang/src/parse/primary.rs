@@ -108,6 +108,10 @@ impl Parser<'_> {
             None => {
                 let word = self.text(token).to_string();
                 self.take();
+                // The name is looked at when the statement is complete.
+                if self.eat("set") {
+                    self.argument()?;
+                }
                 let loc = self.since(start);
                 let known = keys::meta_names();
                 self.error(loc, format!("syntax error, unexpected {word}, known keys are {known}"))

@@ -5,7 +5,7 @@ use penstock_program::expr::ObjectType;
 use super::{Bad, Mode, Parsed, Parser};
 use crate::ast::cmd::{SetBlock, SetData};
 use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
-use crate::ast::stmt::Stmt;
+use crate::ast::stmt::{Stmt, StmtKind};
 use crate::datatype::DataType;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -27,55 +27,46 @@ impl Parser<'_> {
         if self.tok() != Tok::LeftBrace {
             return self.unexpected(&["'{'"]);
         }
-        self.block_of(|p| {
-            // These two need no separator behind them.
-            let ended = matches!(p.word(), "elements" | "auto-merge");
-            p.set_item(&mut set)?;
-            if ended { Ok(()) } else { p.separator() }
-        })?;
+        self.block(|p| p.set_item(&mut set))?;
         // nft's place of a block begins with its brace and ends with what stands in it.
         set.loc = braces.to(self.last_but_one);
         Ok(set)
     }
 
+    /// An item with its separator. Most say nothing before the separator is there.
     fn set_item(&mut self, set: &mut SetBlock) -> Parsed<()> {
         match self.word() {
-            "type" => {
+            word @ ("type" | "typeof") => {
+                let by_expression = word == "typeof";
                 self.take();
-                let key = self.type_names()?;
+                let key = if by_expression { self.typeof_list()? } else { self.type_names()? };
+                let mut data = None;
                 if set.map {
                     if self.tok() != Tok::Colon {
                         return self.unexpected(&["colon", "."]);
                     }
                     self.take();
-                    set.data = Some(self.map_data(false)?);
+                    data = Some(self.map_data(by_expression)?);
                 }
-                set.key = Some(key);
-                set.key_typeof = false;
-                if set.map {
-                    return Ok(());
-                }
-                if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
-                    return self.unexpected(&["newline", "semicolon", "."]);
-                }
-            }
-            "typeof" => {
-                self.take();
-                set.key = Some(self.typeof_list()?);
-                set.key_typeof = true;
-                if set.map {
-                    self.need_tok(Tok::Colon)?;
-                    set.data = Some(self.map_data(true)?);
-                }
+                let complete = match &data {
+                    None => false,
+                    Some(SetData::Object(_)) => true,
+                    Some(SetData::Expr { interval, .. }) => by_expression && !interval,
+                };
+                self.separator_or(if complete { &[] } else { &["."] })?;
+                (set.key, set.key_typeof) = (Some(key), by_expression);
+                set.data = data;
+                return Ok(());
             }
             "flags" => {
                 self.take();
+                let mut flags = set.flags;
                 loop {
                     match self.word() {
-                        "constant" => set.flags.constant = true,
-                        "interval" => set.flags.interval = true,
-                        "timeout" => set.flags.timeout = true,
-                        "dynamic" => set.flags.eval = true,
+                        "constant" => flags.constant = true,
+                        "interval" => flags.interval = true,
+                        "timeout" => flags.timeout = true,
+                        "dynamic" => flags.eval = true,
                         _ => return self.unexpected(&["constant", "interval", "dynamic", "timeout"]),
                     }
                     self.take();
@@ -83,15 +74,24 @@ impl Parser<'_> {
                         break;
                     }
                 }
+                self.separator_or(&["comma"])?;
+                set.flags = flags;
                 set.flags_written = true;
+                return Ok(());
             }
             "timeout" => {
                 self.take();
-                set.timeout = Some(self.time()?);
+                let timeout = self.time()?;
+                self.separator()?;
+                set.timeout = Some(timeout);
+                return Ok(());
             }
             "gc-interval" => {
                 self.take();
-                set.gc_interval = Some(u32::try_from(self.time()?).unwrap_or(u32::MAX));
+                let interval = u32::try_from(self.time()?).unwrap_or(u32::MAX);
+                self.separator()?;
+                set.gc_interval = Some(interval);
+                return Ok(());
             }
             "size" => {
                 self.take();
@@ -106,32 +106,40 @@ impl Parser<'_> {
                 };
                 self.take();
             }
+            // These two need no separator behind them.
             "auto-merge" => {
                 self.take();
                 set.auto_merge = true;
+                return Ok(());
             }
             "elements" => {
                 self.take();
                 self.need_tok(Tok::Assign)?;
                 set.elements = Some(self.added_elements()?);
+                return Ok(());
             }
-            "comment" => {
-                let start = self.here();
-                let comment = self.comment()?;
-                if set.comment.replace(comment).is_some() {
-                    let loc = self.since(start);
-                    return self.once(loc);
-                }
-            }
+            "comment" => return self.separated_comment(&mut set.comment),
             _ => {
-                let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
-                set.stmts.push(stmt);
-                while let Some(stmt) = self.stateful_stmt()? {
-                    set.stmts.push(stmt);
+                if self.at("ct") && self.second_word() != "count" {
+                    self.take();
+                    self.keywords = super::words::keywords_behind("ct");
+                    return self.unexpected(&["count"]);
                 }
+                let Some(stmt) = self.stateful_stmt()? else { return self.unexpected(&[]) };
+                let mut stmts = vec![stmt];
+                while let Some(stmt) = self.stateful_stmt()? {
+                    stmts.push(stmt);
+                }
+                // What may follow is more than nft names.
+                if !matches!(self.tok(), Tok::Newline | Tok::Semicolon) {
+                    return self.unexpected(&[]);
+                }
+                self.separator()?;
+                set.stmts.extend(stmts);
+                return Ok(());
             }
         }
-        Ok(())
+        self.separator()
     }
 
     /// `ipv4_addr . inet_service`: a symbol, or a concatenation of them.
@@ -159,6 +167,7 @@ impl Parser<'_> {
         let token = self.peek();
         let text = match token.tok {
             Tok::Word => self.inputs.slice(token.loc),
+            Tok::Str => self.text(token),
             _ => return self.unexpected(&[]),
         };
         // Words that are reserved elsewhere and name types.
@@ -310,12 +319,16 @@ impl Parser<'_> {
         let mut first = true;
         loop {
             self.skip_newlines();
-            if self.tok() == Tok::RightBrace && !first {
-                break;
-            }
-            // nft's grammar takes the comma before it as the last one.
+            // nft's grammar takes the comma before it as the last one, and more of them for none.
             if !first && !self.at_element() {
-                return self.unexpected(&["comma", "'}'"]);
+                match self.tok() {
+                    Tok::RightBrace => break,
+                    Tok::Comma => {
+                        self.take();
+                        continue;
+                    }
+                    _ => return self.unexpected(&["comma", "'}'"]),
+                }
             }
             element(self)?;
             first = false;
@@ -417,8 +430,23 @@ impl Parser<'_> {
     /// Stateful statements up to something else.
     pub(super) fn stateful_stmts(&mut self) -> Parsed<Vec<Stmt>> {
         let mut stmts = Vec::new();
-        while let Some(stmt) = self.stateful_stmt()? {
-            stmts.push(stmt);
+        loop {
+            let start = self.here();
+            // Unlike in rules, it is both numbers or none.
+            if self.eat("counter") {
+                let (mut packets, mut bytes) = (0, 0);
+                if self.eat("packets") {
+                    packets = self.number()?;
+                    self.need("bytes")?;
+                    bytes = self.number()?;
+                }
+                stmts.push(Stmt { kind: StmtKind::Counter { packets, bytes }, loc: self.since(start) });
+                continue;
+            }
+            match self.stateful_stmt()? {
+                Some(stmt) => stmts.push(stmt),
+                None => break,
+            }
         }
         if self.eat("ct") {
             self.keywords = super::words::keywords_behind("ct");

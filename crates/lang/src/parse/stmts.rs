@@ -71,7 +71,7 @@ impl Parser<'_> {
         let start = self.here();
         self.keywords = match self.word() {
             word if super::words::begins_effect(word) => super::words::keywords_behind(word),
-            _ => &[],
+            _ => self.outer_keywords(),
         };
         // A queue's number is no part of the older form to nft.
         let older_queue = self.at("queue") && !matches!(self.second_word(), "to" | "flags");

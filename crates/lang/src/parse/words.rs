@@ -226,6 +226,20 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "prefix",
             "to",
         ],
+        "list" => &[
+            "tables",
+            "chains",
+            "sets",
+            "maps",
+            "meters",
+            "flowtables",
+            "counters",
+            "quotas",
+            "limits",
+            "secmarks",
+            "synproxys",
+            "hooks",
+        ],
         "log" => &["prefix", "group", "snaplen", "queue-threshold", "level"],
         "meta" => &["length", "protocol"],
         "snat" | "dnat" | "masquerade" | "redirect" => {
@@ -235,6 +249,17 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "queue" => &["num", "bypass", "fanout", "to"],
         "reject" => &["with", "icmpx"],
         "reset" => &["counters", "quotas"],
+        "ether" => &["saddr", "daddr"],
+        "vlan" => &["id", "cfi", "dei", "pcp"],
+        "ah" => &["reserved", "hdrlength", "spi", "sequence"],
+        "esp" => &["spi", "sequence"],
+        "comp" => &["nexthdr", "cpi"],
+        "hbh" | "dst" => &["nexthdr", "hdrlength"],
+        "frag" => &["nexthdr", "reserved", "reserved2", "frag-off", "more-fragments", "id"],
+        "mh" => &["nexthdr", "hdrlength", "reserved", "checksum"],
+        "udp" => &["sport", "dport", "length", "checksum"],
+        "udplite" => &["sport", "dport", "csumcov", "checksum"],
+        "dccp" | "th" => &["sport", "dport"],
         "rt" => &["classid", "nexthop", "addr", "last-entry", "sid", "tag"],
         "synproxy" => &["mss", "wscale", "timestamp", "sack-perm", "sack-permitted", "name"],
         "sctp" => &["sport", "dport", "vtag", "checksum", "chunk", "length"],
@@ -278,6 +303,8 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
             "ackseq",
             "checksum",
             "count",
+            "left",
+            "right",
             "doff",
             "dport",
             "echo",
@@ -315,6 +342,34 @@ pub(super) fn keywords_behind(first: &str) -> &'static [&'static str] {
         "osf" => &["ttl", "name", "version"],
         _ => &[],
     }
+}
+
+/// Whether nft's scanner is among the keywords of a word behind it, be there any that matter here.
+pub(super) fn opens_scope(word: &str) -> bool {
+    let without_keywords =
+        ["ah", "at", "comp", "dccp", "dst", "esp", "ether", "exthdr", "flags", "frag", "hbh", "mh", "policy"];
+    let more = ["secmark", "th", "type", "udp", "udplite", "vlan"];
+    !keywords_behind(word).is_empty() || without_keywords.contains(&word) || more.contains(&word)
+}
+
+/// Reserved words that are values nevertheless.
+pub(super) fn is_symbol(word: &str) -> bool {
+    matches!(
+        word,
+        "ether"
+            | "ip"
+            | "ip6"
+            | "vlan"
+            | "arp"
+            | "dnat"
+            | "snat"
+            | "ecn"
+            | "reset"
+            | "original"
+            | "reply"
+            | "label"
+            | "last"
+    )
 }
 
 /// Whether a word begins a statement that has keywords of its own and is no expression.

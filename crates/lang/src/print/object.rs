@@ -101,7 +101,9 @@ impl Printer<'_> {
                 }
                 let flags = synproxy_flags(synproxy.flags);
                 if !flags.is_empty() {
-                    self.write(format_args!("\t\t{}\n", flags.trim_start()));
+                    // As nft does: with a space where only the second one is there.
+                    let flags = flags.strip_prefix(" timestamp").map_or(flags, |_| &flags[1..]);
+                    self.write(format_args!("\t\t{flags}\n"));
                 }
             }
             ObjectValue::SecMark(context) => self.write(format_args!("\t\t\"{context}\"\n")),

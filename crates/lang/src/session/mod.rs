@@ -422,6 +422,8 @@ impl<'a> Session<'a> {
         // Resetting takes effect at once, which it must not if a later command is wrong.
         let in_one_go = in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
         let mut held: Vec<Step> = Vec::new();
+        ctx.has_positions =
+            cmds.iter().any(|cmd| cmd.target.position.is_some() || cmd.target.index.is_some());
         let mut errors = 0;
         let mut good = !diags.has_errors();
         let mut refused_set = None;
@@ -434,6 +436,10 @@ impl<'a> Session<'a> {
             if name.is_some() && name == refused_set && matches!(cmd.kind, CmdKind::Add(New::Elements(_))) {
                 continue;
             }
+            if ctx.is_untyped(&cmd) {
+                continue;
+            }
+            ctx.refused = !good;
             if !evaluate(&mut cmd, ctx, diags) {
                 good = false;
                 if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
