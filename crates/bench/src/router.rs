@@ -9,7 +9,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
-use penstock_path::{CompileOptions, Dataplane, Engine, Frame, Settings, Sink};
+use penstock_path::{CompileOptions, Dataplane, Drop, Engine, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -46,6 +46,10 @@ impl Sink for Count {
         self.sent += u64::from(black_box(frame).len() > 14);
     }
     fn deliver(&mut self, _device: &Link, _packet: &Packet) {}
+    #[inline]
+    fn drop_several(&mut self, _drop: &Drop<'_>, _packets: u64) -> bool {
+        true
+    }
 }
 
 /// Keeps what comes out.

@@ -224,6 +224,10 @@ impl Sink for LiveSink {
         }
     }
 
+    fn drop_several(&mut self, drop: &Drop<'_>, _packets: u64) -> bool {
+        drop.reason != DropReason::Ethertype
+    }
+
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
         let LiveSink { probes, printer, line, lines, .. } = self;
         if let Some(number) = number_of(record.place.table) {

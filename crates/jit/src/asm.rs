@@ -248,6 +248,11 @@ impl Asm<'_> {
         (block, value)
     }
 
+    /// Another number that a block is entered with.
+    pub(crate) fn parameter(&mut self, block: Block, width: Width) -> Value {
+        self.builder.append_block_param(block, width.of())
+    }
+
     /// What follows goes to `block`; the one before has ended.
     pub(crate) fn at(&mut self, block: Block) {
         self.builder.switch_to_block(block);
@@ -259,6 +264,12 @@ impl Asm<'_> {
 
     pub(crate) fn jump_with(&mut self, to: Block, value: Value) {
         self.builder.ins().jump(to, &[value.into()]);
+    }
+
+    /// The same with all numbers that a block is entered with.
+    pub(crate) fn jump_with_all(&mut self, to: Block, values: &[Value]) {
+        let values: Vec<_> = values.iter().map(|value| (*value).into()).collect();
+        self.builder.ins().jump(to, &values);
     }
 
     pub(crate) fn branch(&mut self, condition: Value, yes: Block, no: Block) {

@@ -11,17 +11,17 @@ use crate::CompileError;
 use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
-use crate::compiled::{Burst, Compiled, Functions, OnePacket};
+use crate::compiled::{Burst, Compiled, Frames, Functions, OnePacket};
 use crate::frame::{Facts, Finish, Frame, Windows};
 use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
 use crate::perf;
 use crate::profile::Profile;
 
-const NFPROTO_IPV4: u8 = 2;
-const NFPROTO_IPV6: u8 = 10;
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_IPV6: u16 = 0x86dd;
+pub(crate) const NFPROTO_IPV4: u8 = 2;
+pub(crate) const NFPROTO_IPV6: u8 = 10;
+pub(crate) const ETH_P_IP: u16 = 0x0800;
+pub(crate) const ETH_P_IPV6: u16 = 0x86dd;
 
 /// What a hook runs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,6 +30,10 @@ pub struct List {
     pub entries: Vec<Entry>,
     /// Whether code for bursts is made too ([`Bound::run_burst`](crate::Bound::run_burst)).
     pub bursts: Bursts,
+    /// Whether code is made, where that can be, for frames of which no packet was made yet
+    /// ([`Compiled::run_frames`](crate::Compiled::run_frames)): then there is none for bursts, unless they are
+    /// [`Bursts::Always`].
+    pub frames: bool,
 }
 
 /// Whether a list is run for several packets at once.
@@ -48,7 +52,7 @@ pub enum Bursts {
 impl List {
     /// A list for single packets.
     pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
-        List { entries: entries.into(), bursts: Bursts::Never }
+        List { entries: entries.into(), bursts: Bursts::Never, frames: false }
     }
 }
 
@@ -138,13 +142,15 @@ where
         let one = making.list(&mut session, number, list, false)?;
         let alone = making.calls == 0;
         let looks_up = making.looks_up(list);
+        let frames = list.frames && alone && making.takes_frames(list);
+        let frames = frames.then(|| making.frames(&mut session, list)).transpose()?.flatten();
         let burst = match list.bursts {
             Bursts::Never => false,
-            Bursts::Apart => making.apart(list, alone),
+            Bursts::Apart => frames.is_none() && making.apart(list, alone),
             Bursts::Always => true,
         };
         let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst, alone, looks_up));
+        functions.push((one, burst, frames, alone, looks_up));
     }
     making.shared(&mut session)?;
     let (interpreted, profile) = (making.interpreted, making.profile);
@@ -158,15 +164,17 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst, alone, looks_up) in functions {
+    for (one, burst, frames, alone, looks_up) in functions {
         let one = address(one)?;
-        let burst = burst.map(address).transpose()?;
+        let [burst, frames] = [burst, frames].map(|made| made.map(address).transpose());
+        let (burst, frames) = (burst?, frames?);
         // SAFETY: these are functions that `Making::list` defined with the host's C convention, with three parameters the
-        // one, with five the other, all of them 64 bits wide and the result too.
+        // one, with five the other, and `Making::frames` with five, all of them 64 bits wide and the results too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
                 burst: burst.map(|burst| std::mem::transmute::<*const u8, Burst>(burst)),
+                frames: frames.map(|frames| std::mem::transmute::<*const u8, Frames>(frames)),
                 alone,
                 looks_up,
             }
@@ -175,9 +183,10 @@ where
     Ok(Compiled { code, lists, interpreted, profile, helpers, _tables: tables, _image: image })
 }
 
-struct Making<'a> {
-    program: Program<'a>,
-    helpers: &'static Helpers,
+/// Functions of lists in the making.
+pub(crate) struct Making<'a> {
+    pub(crate) program: Program<'a>,
+    pub(crate) helpers: &'static Helpers,
     /// Where the address of a packet's buffer is.
     buffer: usize,
     /// Base chains that are left to the interpreter.
@@ -393,7 +402,8 @@ impl Making<'_> {
         needs
     }
 
-    fn chain(
+    /// A base chain; code goes on at `next` if it lets the packet pass.
+    pub(crate) fn chain(
         &mut self,
         frame: &mut Frame<'_, '_>,
         chain: ChainIndex,

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use penstock_packet::Packet;
+use penstock_packet::{Frame, Packet};
 use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
 
@@ -17,6 +17,8 @@ use crate::tables::Tables;
 
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) -> u64;
 pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64, *mut u64) -> u64;
+
+pub(crate) type Frames = unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
 
 /// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
@@ -37,6 +39,7 @@ pub struct Compiled {
 pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
+    pub(crate) frames: Option<Frames>,
     /// Nothing that needs a host is called unless the packet is traced.
     pub(crate) alone: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
@@ -95,6 +98,38 @@ impl Compiled {
         // SAFETY: as in `Bound::run`, but for the host: it is only handed on to what the function calls, and that is nothing
         // for a packet that is not traced, as `compile` has seen.
         Some(PackedDecision(unsafe { (functions.one)(packet, std::ptr::null_mut(), distance(worker)) }))
+    }
+
+    /// Whether there is code for frames of a list ([`List::frames`](crate::List::frames)).
+    #[inline]
+    pub fn takes_frames(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.frames.is_some())
+    }
+
+    /// Runs frames that came by one device through a list, as if they had been taken in and dissected
+    /// ([`Packet::receive_dissected`]), and puts what was decided of each into `decisions`; of those that are
+    /// [`PackedDecision::is_unusual`] nothing was run. `packet` has no bytes and the metadata that is the same for all of
+    /// the frames: the device. `worker` counts. `None`, and nothing is run, if there is no such code, or fewer places for
+    /// decisions than frames.
+    #[inline]
+    pub fn run_frames(
+        &self,
+        list: usize,
+        frames: &[Frame<'_>],
+        packet: &mut Packet,
+        worker: WorkerNumber,
+        decisions: &mut [PackedDecision],
+    ) -> Option<()> {
+        let code = self.lists.get(list)?.frames?;
+        if decisions.len() < frames.len() || packet.meta.nftrace {
+            return None;
+        }
+        let (count, frames) = (frames.len() as u64, frames.as_ptr());
+        // SAFETY: `compile` made the function for this signature; `frames` points to `count` frames one behind the other,
+        // whose bytes live as long, and the layout of which the code was made for; it asks no host, as `compile` has seen;
+        // `PackedDecision` is a `u64`, for which there are at least `count` places.
+        unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
+        Some(())
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.
@@ -172,6 +207,12 @@ impl PackedDecision {
     #[inline]
     pub fn is_pass(self) -> bool {
         self.0 <= outcome::ACCEPTED
+    }
+
+    /// Whether it is no decision: code for frames leaves the frame to code for packets.
+    #[inline]
+    pub fn is_unusual(self) -> bool {
+        self.0 == outcome::UNUSUAL
     }
 
     /// The rule that drops the packet, if it is one that does.

@@ -29,10 +29,10 @@ pub(crate) enum Header {
 /// The windows of a packet and other values that do not change while chains run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Windows {
-    link: Option<Window>,
-    network: Option<Window>,
-    transport: Option<Window>,
-    whole_transport: Option<Window>,
+    pub(crate) link: Option<Window>,
+    pub(crate) network: Option<Window>,
+    pub(crate) transport: Option<Window>,
+    pub(crate) whole_transport: Option<Window>,
     /// [`Packet::len`](penstock_packet::Packet::len).
     pub(crate) length: Option<Value>,
     /// Whether there is a transport header, and its protocol as a word.

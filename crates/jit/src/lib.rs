@@ -16,6 +16,7 @@
 //! | `lower` | operations |
 //! | `chain` | rules and chains |
 //! | `compile`, `compiled` | lists of hooks, and calling them |
+//! | `frames` | lists of hooks over frames that are no packets yet |
 //! | `background` | compiling while the interpreter serves |
 //!
 //! ```
@@ -45,6 +46,7 @@ mod chain;
 mod compile;
 mod compiled;
 mod frame;
+mod frames;
 mod host;
 mod lower;
 mod outcome;

@@ -21,6 +21,8 @@ const POLICY: u64 = 4;
 const NO_HEADER: u64 = 5;
 const STAGE: u64 = 6;
 const QUEUE: u64 = 7;
+/// Of a frame that code for frames does not take: it is to be run as a packet.
+pub(crate) const UNUSUAL: u64 = 8;
 
 const KIND: u64 = 0xf;
 const BYPASS: u64 = 1 << 4;

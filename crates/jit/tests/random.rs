@@ -56,7 +56,11 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
         0 if family == 5 => Entry::InetIngress { chain },
         _ => Entry::Chain { chain, nfproto: family },
     };
-    let mut all = List { entries: bases.iter().map(|c| entry(rng, *c)).collect(), bursts: Bursts::Always };
+    let mut all = List {
+        entries: bases.iter().map(|c| entry(rng, *c)).collect(),
+        bursts: Bursts::Always,
+        frames: false,
+    };
     if rng.u8(..4) == 0 {
         all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);
     }

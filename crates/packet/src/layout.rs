@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use crate::{Ct, Meta, Packet, Transport};
+use crate::{Ct, Frame, Meta, Packet, Transport};
 
 /// Start of the link header in the buffer: `usize`.
 pub const LINK: usize = offset_of!(Packet, link);
@@ -66,6 +66,23 @@ pub fn buffer() -> Option<usize> {
         .map(|i| offset_of!(Packet, buffer) + i * WORD)
 }
 
+/// Where the address and the length of [`Frame::bytes`] are in a [`Frame`]: `*const u8` and `usize`.
+///
+/// The language does not say which of a slice's words is which, so this looks. `None` if they are none: then no code can be
+/// generated for frames.
+pub fn frame_bytes() -> Option<[usize; 2]> {
+    const WORD: usize = size_of::<usize>();
+    const WORDS: usize = size_of::<&[u8]>() / WORD;
+    let bytes = [0_u8; 3];
+    let frame = Frame { device: 0, bytes: &bytes, time: 0 };
+    let slice: *const usize = (&raw const frame.bytes).cast();
+    // SAFETY: `slice` points to a slice that lives, two words long; both are initialized, and any bytes are a `usize`.
+    let word = |i: usize| unsafe { slice.add(i).read() };
+    let find = |value: usize| (0..WORDS).find(|i| word(*i) == value);
+    let (address, len) = (find(bytes.as_ptr().addr())?, find(bytes.len())?);
+    Some([address, len].map(|i| offset_of!(Frame<'_>, bytes) + i * WORD))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +92,21 @@ mod tests {
         assert!(offset + size_of::<T>() <= size_of::<Packet>());
         // SAFETY: inside of the packet, at a field of type `T`, which the constants say and `assert_eq!` below shows.
         unsafe { (&raw const *packet).byte_add(offset).cast::<T>().read() }
+    }
+
+    #[test]
+    fn bytes_of_frames_are_where_the_layout_says() {
+        let [address, len] = frame_bytes().unwrap();
+        let bytes = [1, 2, 3, 4, 5];
+        let frames = [3, 5].map(|n| Frame { device: 7, bytes: &bytes[..n], time: 9 });
+        for frame in &frames {
+            let at = |offset: usize| {
+                assert!(offset + size_of::<usize>() <= size_of::<Frame<'_>>());
+                // SAFETY: inside of the frame, at one of the two words of a slice, as the layout says.
+                unsafe { std::ptr::from_ref(frame).byte_add(offset).cast::<usize>().read() }
+            };
+            assert_eq!((at(address), at(len)), (frame.bytes.as_ptr().addr(), frame.bytes.len()));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod buffer;
 mod dissect;
+mod frame;
 pub mod gso;
 pub mod layout;
 mod meta;
@@ -23,6 +24,7 @@ pub use buffer::{HEADROOM, Packet};
 pub use dissect::{
     TruncatedTag, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked, packet_type,
 };
+pub use frame::Frame;
 pub use gso::{Gso, GsoKind};
 pub use meta::{Ct, CtInfo, Meta, PacketType, Transport, VlanTag};
 pub use prefetch::prefetch;

@@ -2,11 +2,10 @@
 //! look-up will need is fetched.
 
 use penstock_conntrack::{Conntrack, Sought};
-use penstock_packet::prefetch;
+use penstock_packet::{Frame, prefetch};
 use penstock_wire::{ethernet, vlan};
 
 use crate::burst::BURST;
-use crate::sink::Frame;
 use crate::straight::{Road, Usual};
 
 /// What is known of the frames of a burst, as far as they were looked at; reused.

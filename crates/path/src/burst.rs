@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! burst -> early ingress -> what is left of it: ingress of several frames from a device together, where it is compiled and
-//!                           takes them apart from each other; then frame by frame: clock, receive, what came of it
+//!                           takes them apart from each other, as frames (`frames`) or as packets; then frame by frame:
+//!                           clock, receive, what came of it
 //! ```
 //!
 //! Everything that follows from a frame is done before the next one, as if frames came one by one. What is done for several
@@ -10,7 +11,7 @@
 //! the packet and counters, and what is taken by early ingress.
 
 use penstock_jit::PackedDecision;
-use penstock_packet::{Packet, prefetch};
+use penstock_packet::{Frame, Packet, prefetch};
 use penstock_program::{Context, Hook};
 use penstock_wire::ethernet::Mac;
 
@@ -18,7 +19,7 @@ use crate::ahead::Ahead;
 use crate::hooks::{HookList, NFPROTO_NETDEV};
 use crate::reason::{Drop, DropReason};
 use crate::rules::{BurstCode, End, rule_place};
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::straight::Road;
 use crate::worker::Worker;
 
@@ -45,6 +46,21 @@ impl Left {
     #[inline(always)]
     pub(crate) fn first(self) -> Option<usize> {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
+    }
+
+    /// How many of them follow the first without a gap, that one counted.
+    #[inline(always)]
+    pub(crate) const fn in_a_row(self) -> usize {
+        match self.0.checked_shr(self.0.trailing_zeros()) {
+            Some(from_first) => from_first.trailing_ones() as usize,
+            None => 0,
+        }
+    }
+
+    /// Without the first `count` of them.
+    #[inline(always)]
+    pub(crate) fn without_next(self, count: usize) -> Left {
+        (0..count).fold(self, |left, _| Left(left.0 & left.0.wrapping_sub(1)))
     }
 
     /// Those of them for which `is` says so.
@@ -118,15 +134,18 @@ pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, mut take: impl
 pub(crate) struct Packets {
     /// For the one that is being worked on.
     pub(crate) one: Packet,
-    ahead: Ahead,
+    pub(crate) ahead: Ahead,
     /// For those that pass ingress together.
     several: Box<[Packet]>,
+    /// For those that pass ingress as frames: of no frame, and with nothing but a device.
+    pub(crate) unknown: Packet,
 }
 
 impl Default for Packets {
     fn default() -> Self {
         let ahead = Ahead::default();
-        Packets { one: Packet::new(), ahead, several: (0..TOGETHER).map(|_| Packet::new()).collect() }
+        let several = (0..TOGETHER).map(|_| Packet::new()).collect();
+        Packets { one: Packet::new(), ahead, several, unknown: Packet::new() }
     }
 }
 
@@ -136,11 +155,11 @@ const TOGETHER: usize = penstock_program::classify::PACKETS;
 const FETCHED: usize = 8;
 
 /// What frames pass together, where that is possible.
-struct Together<'a> {
-    device: u32,
-    address: Mac,
-    list: &'a HookList,
-    code: BurstCode<'a>,
+pub(crate) struct Together<'a> {
+    pub(crate) device: u32,
+    pub(crate) address: Mac,
+    pub(crate) list: &'a HookList,
+    pub(crate) code: BurstCode<'a>,
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
@@ -157,22 +176,27 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn receive_left(&mut self, frames: &[Frame<'_>], left: Left, packets: &mut Packets) {
         packets.ahead.begin();
         let road = frames.first().and_then(|frame| self.road(frame.device));
+        let straight = road.as_ref().filter(|road| !road.filtered);
         let mut left = left;
         while let Some(first) = left.first() {
             let frame = &frames[first];
             if let Some(together) = self.together(frame) {
-                self.receive_together(&together, frames, &mut left, packets);
+                if together.code.takes_frames() {
+                    self.receive_frames(&together, frames, &mut left, road.as_ref(), packets);
+                } else {
+                    self.receive_together(&together, frames, &mut left, packets);
+                }
                 continue;
             }
             left.next();
             let Packets { one, ahead, .. } = packets;
-            self.look_ahead(first, frames, road.as_ref(), ahead);
-            match (ahead.usual(first), &road) {
+            self.look_ahead(first, frames, straight, ahead);
+            match (ahead.usual(first), straight) {
                 (Some((usual, sought)), Some(road)) => {
                     if self.is_due(frame.time) {
                         self.pass_time(frame.time);
                     }
-                    self.straight(road, frame, usual, sought, one);
+                    self.straight(road, frame, usual, sought, None, one);
                     self.drain();
                 }
                 _ => self.frame(frame, one),
@@ -181,13 +205,19 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     #[inline]
-    fn look_ahead(&self, turn: usize, frames: &[Frame<'_>], road: Option<&Road<'_>>, ahead: &mut Ahead) {
+    pub(crate) fn look_ahead(
+        &self,
+        turn: usize,
+        frames: &[Frame<'_>],
+        road: Option<&Road<'_>>,
+        ahead: &mut Ahead,
+    ) {
         ahead.reach(turn, frames, road, self.hooks.tracks().then_some(&self.state.conntrack));
     }
 
     /// One frame, and all that follows from it.
     #[inline]
-    fn frame(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
+    pub(crate) fn frame(&mut self, frame: &Frame<'_>, packet: &mut Packet) {
         self.pass_time(frame.time);
         self.receive(frame, packet);
         self.drain();
@@ -218,7 +248,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         left: &mut Left,
         packets: &mut Packets,
     ) {
-        let Packets { one, ahead, several } = packets;
+        let Packets { one, ahead, several, .. } = packets;
         let mut numbers = [0; TOGETHER];
         let (mut taken, mut latest) = (0, 0);
         let mut rest = *left;
@@ -292,6 +322,11 @@ mod tests {
         }
         assert!(Left(0b1010_0001).eq([0, 5, 7]));
         assert!(Left(1 << 63 | 1).eq([0, 63]));
+        for (left, in_a_row) in [(0, 0), (1, 1), (0b1011_0110, 2), (u64::MAX, 64), (u64::MAX << 60, 4)] {
+            assert_eq!(Left(left).in_a_row(), in_a_row, "{left:#b}");
+        }
+        assert!(Left(0b1011_0110).without_next(3).eq([5, 7]));
+        assert_eq!(Left(u64::MAX).without_next(64), Left::NONE);
     }
 
     #[test]

@@ -353,7 +353,7 @@ fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<L
     let number = worth.then(|| {
         // Frames come in bursts at ingress.
         let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
-        let list = List { entries, bursts };
+        let list = List { entries, bursts, frames: ingress };
         code.iter().position(|other| *other == list).unwrap_or_else(|| {
             code.push(list);
             code.len() - 1

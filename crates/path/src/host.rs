@@ -2,14 +2,14 @@
 //! passed our hooks yet.
 
 use penstock_net::{Flow4, Flow6, LOOPBACK, Link, Mac, RouteType};
-use penstock_packet::{Gso, Packet, PacketType};
+use penstock_packet::{Frame, Gso, Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::hooks::Protocol;
 use crate::ip6;
 use crate::reason::DropReason;
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::transmit::put_ethernet;
 use crate::worker::{Destination, Worker};
 

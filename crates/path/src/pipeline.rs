@@ -99,6 +99,14 @@ impl<S: Sink> Worker<'_, S> {
         self.state.trace_id
     }
 
+    /// Numbers several packets that nobody will ask for their numbers.
+    #[inline]
+    pub(crate) fn skip_trace_ids(&mut self, packets: u32) {
+        let (last, wrapped) = self.state.trace_id.overflowing_add(packets);
+        // Nobody has the number 0.
+        self.state.trace_id = last + u32::from(wrapped);
+    }
+
     /// The same from a stage on, by its number in the list, by the interpreter.
     pub(crate) fn run_list_from(
         &mut self,

@@ -262,6 +262,12 @@ impl Counters {
         self.drops[reason as usize] += 1;
     }
 
+    /// The same for several packets.
+    #[inline]
+    pub(crate) fn count_several(&mut self, reason: DropReason, packets: u64) {
+        self.drops[reason as usize] += packets;
+    }
+
     /// Packets dropped for this reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]

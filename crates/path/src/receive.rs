@@ -1,13 +1,13 @@
 //! From the wire to the protocol: tags, ingress, VLAN devices, ARP (`__netif_receive_skb_core()`).
 
-use penstock_packet::{Gso, Packet, PacketType, VlanTag};
+use penstock_packet::{Frame, Gso, Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
 use penstock_wire::{arp, ethernet, vlan};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::rules::End;
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 
 /// VLAN devices on VLAN devices that a frame climbs at most.

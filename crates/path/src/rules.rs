@@ -6,7 +6,7 @@ use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
 use penstock_jit::{self as jit, Compiled, Host};
 use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
-use penstock_packet::{CtInfo, Packet};
+use penstock_packet::{CtInfo, Frame, Packet};
 use penstock_program::classify::{Candidate, PACKETS};
 use penstock_program::env::{
     BridgePort, ConnCount, CtObject, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
@@ -107,7 +107,7 @@ fn family(nfproto: u8) -> Family {
 }
 
 #[inline]
-fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
+pub(crate) fn chain_place(image: &Image, chain: ChainIndex) -> Option<Place<'_>> {
     let linked = image.chain(chain)?;
     let table = image.table_of(chain)?;
     Some(Place { family: family(table.nfproto), table: &table.name, chain: &linked.name, rule: None })
@@ -192,6 +192,14 @@ struct Listed<'s> {
     entry: usize,
     /// Ethertype of the packet.
     protocol: u16,
+}
+
+impl BurstCode<'_> {
+    /// Whether it takes frames as they are.
+    #[inline]
+    pub(crate) fn takes_frames(&self) -> bool {
+        self.code.takes_frames(self.number)
+    }
 }
 
 impl<S: Sink> Host for Asker<'_, '_, '_, S> {
@@ -292,7 +300,20 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline]
     pub(crate) fn burst_code(&self, list: &HookList) -> Option<BurstCode<'a>> {
         let (code, number) = (self.code?, list.code?);
-        code.takes_bursts(number).then_some(BurstCode { code, number })
+        (code.takes_bursts(number) || code.takes_frames(number)).then_some(BurstCode { code, number })
+    }
+
+    /// Runs frames of one device through a list; what was decided is still to be carried out. `packet` has the metadata that
+    /// is the same for all. `false`, and nothing was run, if that is not possible.
+    #[inline]
+    pub(crate) fn run_frames(
+        &self,
+        code: BurstCode<'_>,
+        frames: &[Frame<'_>],
+        packet: &mut Packet,
+        decisions: &mut [jit::PackedDecision],
+    ) -> bool {
+        code.code.run_frames(code.number, frames, packet, self.state.worker, decisions).is_some()
     }
 
     /// Runs packets of one device through a list; what was decided is still to be carried out, packet by packet, by

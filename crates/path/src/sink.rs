@@ -7,17 +7,6 @@ use penstock_program::expr::Log;
 
 use crate::reason::{Drop, Place};
 
-/// A frame from a device.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// Index of the device in the network.
-    pub device: u32,
-    /// From the destination link address on, without checksum; tags are in it.
-    pub bytes: &'a [u8],
-    /// Nanoseconds since the epoch: the clock of all that happens to the frame. It should not run backwards.
-    pub time: u64,
-}
-
 /// A record of a `log` statement: the packet as it was then.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
@@ -134,6 +123,14 @@ pub trait Sink {
     #[inline]
     fn drop(&mut self, drop: &Drop<'_>, packet: &Packet) {
         let _ = (drop, packet);
+    }
+
+    /// Several packets end one after the other, all for the same reason in the same place. Whether that was all there is to
+    /// be told of them: then they are not told one by one ([`Sink::drop`]), and nothing has to be known of the packets.
+    #[inline]
+    fn drop_several(&mut self, drop: &Drop<'_>, packets: u64) -> bool {
+        let _ = (drop, packets);
+        false
     }
 
     /// A `log` statement.

@@ -7,16 +7,17 @@
 
 use penstock_conntrack::{Conntrack, Sought};
 use penstock_net::{Link, LinkKind, Mac};
-use penstock_packet::{Packet, Transport};
+use penstock_packet::{Frame, Packet, Transport};
 use penstock_program::{Context, Hook};
 use penstock_wire::checksum::Sum;
 use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, protocol};
 
+use crate::burst::Together;
 use crate::hooks::{BuiltIn, HookList, NFPROTO_NETDEV, Protocol};
 use crate::ip4;
 use crate::rules::End;
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::transmit::put_ethernet;
 use crate::worker::{Destination, Worker, v4};
 
@@ -25,6 +26,8 @@ use crate::worker::{Destination, Worker, v4};
 pub(crate) struct Road<'a> {
     device: u32,
     address: Mac,
+    /// There are rules at ingress: only frames that have passed them go this way.
+    pub(crate) filtered: bool,
     /// `prerouting` and `postrouting`; `None` where there are chains and the like.
     before: Option<BuiltIn>,
     behind: Option<BuiltIn>,
@@ -105,7 +108,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
         let watched = watched || state.taps.has(device);
         let hooks = self.hooks;
-        if !self.straight || watched || !hooks.ingress(device).is_empty() {
+        if !self.straight || watched {
             return None;
         }
         let link = self.net.link(device).filter(|link| link.up && is_plain(link))?;
@@ -117,10 +120,12 @@ impl<'a, S: Sink> Worker<'a, S> {
         let forward = hooks.list(Protocol::Ip, Hook::Forward);
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
         let untouched = forward.is_empty() && keeps(before) && keeps(behind);
-        Some(Road { device, address: link.mac, before, behind, forward, untouched })
+        let filtered = !hooks.ingress(device).is_empty();
+        Some(Road { device, address: link.mac, filtered, before, behind, forward, untouched })
     }
 
-    /// A frame that may go straight, and all that follows from it.
+    /// A frame that may go straight, and all that follows from it; `passed` is what it has passed at ingress, if there is
+    /// anything.
     #[inline]
     pub(crate) fn straight(
         &mut self,
@@ -128,6 +133,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         frame: &Frame<'_>,
         usual: &Usual,
         sought: Option<&Sought>,
+        passed: Option<&Together<'_>>,
         packet: &mut Packet,
     ) {
         let len = ethernet::LEN + usize::from(usual.len);
@@ -138,7 +144,10 @@ impl<'a, S: Sink> Worker<'a, S> {
             tracked = self.state.conntrack.track_sought(network, sought, frame.time);
             if tracked.is_none() {
                 // It begins a connection.
-                return self.receive(frame, packet);
+                return match passed {
+                    Some(together) => self.frame_behind_ingress(frame, together, packet),
+                    None => self.receive(frame, packet),
+                };
             }
         }
         self.state.counters.received += 1;
@@ -147,6 +156,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.receive_known(frame.bytes, len, ethernet::IPV4, transport);
         packet.meta.time = frame.time;
         packet.meta.iif = road.device;
+        if passed.is_some() {
+            packet.meta.trace_id = self.next_trace_id();
+        }
         if let Some((ct, verdict)) = tracked {
             packet.meta.ct = ct;
             if self.tracked(verdict, full, packet) != End::Accept {

@@ -200,11 +200,16 @@ impl Sink for Output<'_> {
     }
 
     fn drop(&mut self, drop: &Drop<'_>, _packet: &Packet) {
+        self.drop_several(drop, 1);
+    }
+
+    fn drop_several(&mut self, drop: &Drop<'_>, packets: u64) -> bool {
         let key = match &drop.place {
             Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
             None => (drop.reason, 0, 0, None),
         };
-        self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += 1;
+        self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += packets;
+        true
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {

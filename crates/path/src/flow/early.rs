@@ -9,7 +9,7 @@
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, Half, rewrite};
 use penstock_net::Mac;
-use penstock_packet::{Meta, Packet};
+use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{ethernet, protocol};
 
@@ -19,7 +19,7 @@ use super::seen::{self, Like, Not, Seen, Start};
 use super::table::{Cause, Table};
 use super::ways::{Kind, Resolved};
 use crate::burst::{BURST, Left};
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::worker::Worker;
 
 /// Pairs of hosts kept apart; with more, all that follows takes the normal way.

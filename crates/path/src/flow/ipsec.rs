@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use penstock_conntrack::{Direction as CtDirection, Tuple};
 use penstock_flowtable::{Arrival, At, Direction, Half, Transmit, Way, rewrite};
 use penstock_net::{Link, LinkKind, Mac};
-use penstock_packet::{Meta, Packet};
+use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::Hook;
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::{esp, ethernet, ipv4, ipv6, protocol, udp};
@@ -28,7 +28,7 @@ use crate::burst::Left;
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::rules::End;
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::worker::{Destination, Worker, v4, v6};
 use crate::xfrm::reason;
 

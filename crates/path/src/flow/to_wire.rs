@@ -3,6 +3,7 @@
 
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{At, rewrite};
+use penstock_packet::Frame;
 use penstock_program::image::FlowtableIndex;
 use penstock_wire::ethernet;
 
@@ -11,7 +12,7 @@ use super::early::{END, Scratch, copy};
 use super::seen;
 use super::ways::Kind;
 use crate::burst::Left;
-use crate::sink::{Frame, Sink};
+use crate::sink::Sink;
 use crate::worker::{State, Worker};
 
 impl<S: Sink> Worker<'_, S> {

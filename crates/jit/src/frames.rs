@@ -1,0 +1,259 @@
+//! Hook lists as functions of frames that are no packets yet.
+//!
+//! What rules of most lists at ingress look at stands in the frame itself, so nothing has to be copied and noted of frames
+//! that they drop. Code for frames finds the headers of plain ones itself: IPv4 without options that is no later fragment, and
+//! TCP, UDP and ICMPv6 over IPv6 without extension headers, each behind at most one tag. All others it leaves to code for
+//! packets ([`UNUSUAL`]).
+
+use penstock_packet::{Frame as Received, layout};
+use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
+
+use crate::CompileError;
+use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
+use crate::compile::{ETH_P_IP, ETH_P_IPV6, Entry, List, Making, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::outcome::{ACCEPTED, UNUSUAL};
+
+/// Bytes that there are behind the network header of a plain frame.
+const TRANSPORT: usize = 8;
+
+/// Where the ethertype stands before the network header.
+const TYPE: usize = ethernet::LEN - 2;
+
+/// An ethertype as it stands in a frame, as code reads it.
+fn on_wire(ethertype: u16) -> u64 {
+    u16::from_ne_bytes(ethertype.to_be_bytes()).into()
+}
+
+/// What was found in a frame.
+struct Found {
+    windows: Windows,
+    /// The ethertype, in network order.
+    ethertype: Value,
+}
+
+impl Making<'_> {
+    /// Whether code for frames does what code for packets does, which for this list asks nobody anything: its chains change
+    /// nothing but counters, and nobody can tell in which order they see frames.
+    pub(crate) fn takes_frames(&mut self, list: &List) -> bool {
+        list.entries.iter().all(|entry| match entry {
+            Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
+                let summary = self.program.analysis.summary(*chain);
+                summary.apart && !summary.changes && !summary.traces
+            }
+            Entry::Stage => false,
+        })
+    }
+
+    /// A function of frames, their number, a packet that stands for all, the distance of the worker's cells, and where
+    /// decisions go. `None` if none can be made.
+    pub(crate) fn frames(
+        &mut self,
+        session: &mut Session,
+        list: &List,
+    ) -> Result<Option<Function>, CompileError> {
+        const PARAMETERS: usize = 5;
+        let Some(bytes) = layout::frame_bytes() else { return Ok(None) };
+        let function = session.declare(PARAMETERS)?;
+        let calls = session.define(function, PARAMETERS, |asm, values| {
+            let [frames, count, packet, cells, decisions] = *values else {
+                return Err(CompileError::Code("frames have five parameters".into()));
+            };
+            let memory = asm.stack(64);
+            let (head, index) = asm.block_with(Width::Long);
+            let (decided, decision) = asm.block_with(Width::Long);
+            let (body, out, unusual) = (asm.block(), asm.block(), asm.cold_block());
+            let zero = asm.long(0);
+            asm.jump_with(head, zero);
+            asm.at(head);
+            let more = asm.is(index, Is::Below, count);
+            asm.branch(more, body, out);
+            asm.at(out);
+            asm.ret(zero);
+            asm.at(unusual);
+            let left = asm.long(UNUSUAL);
+            asm.jump_with(decided, left);
+            asm.at(body);
+            let size = asm.long(size_of::<Received<'_>>() as u64);
+            let offset = asm.multiply(index, size);
+            let received = asm.add(frames, offset);
+            let found = find(asm, received, bytes, unusual);
+            let mut frame = Frame {
+                image: self.program.image,
+                helpers: self.helpers,
+                packet,
+                // Nobody is asked.
+                host: zero,
+                cells,
+                memory,
+                entry: zero,
+                known_entry: None,
+                nfproto: 0,
+                windows: found.windows,
+                facts: Facts::default(),
+                way_out: None,
+                finish: Finish::Block(decided),
+                profile: None,
+                asm,
+            };
+            for (known, value) in [
+                (Known::There(Header::Network, ipv4::LEN as u32), None),
+                (Known::There(Header::Transport, TRANSPORT as u32), None),
+                (Known::There(Header::WholeTransport, TRANSPORT as u32), None),
+                (Known::Protocol, None),
+                (Known::Meta(layout::PROTOCOL), Some(found.ethertype)),
+            ] {
+                frame.facts.learn(known, value);
+            }
+            self.entries(&mut frame, list, found.ethertype)?;
+            let calls = frame.asm.calls;
+            asm.at(decided);
+            let offset = asm.shift_left(index, 3);
+            let place = asm.add(decisions, offset);
+            asm.store(decision, place, 0);
+            let one = asm.long(1);
+            let next = asm.add(index, one);
+            asm.jump_with(head, next);
+            Ok(calls)
+        })??;
+        // None of them may be called without a host.
+        Ok((calls == 0).then_some(function))
+    }
+
+    /// The chains of a list, of which a frame whose headers were found passes all that see its protocol.
+    fn entries(
+        &mut self,
+        frame: &mut Frame<'_, '_>,
+        list: &List,
+        ethertype: Value,
+    ) -> Result<(), CompileError> {
+        let mut errors = None;
+        for (number, entry) in (0..).zip(&list.entries) {
+            let next = frame.asm.block();
+            frame.known_entry = Some(number);
+            frame.entry = frame.asm.long(number.into());
+            match *entry {
+                Entry::Chain { chain, nfproto } => self.chain(frame, chain, nfproto, next, &mut errors),
+                Entry::InetIngress { chain } => {
+                    for (mine, nfproto) in [(ETH_P_IP, NFPROTO_IPV4), (ETH_P_IPV6, NFPROTO_IPV6)] {
+                        let other = frame.asm.block();
+                        let is = frame.asm.is_number(ethertype, Is::Equal, on_wire(mine));
+                        frame.asm.leave_unless(is, other);
+                        let mark = frame.facts.mark();
+                        self.chain(frame, chain, nfproto, next, &mut errors);
+                        frame.facts.back_to(mark);
+                        frame.asm.at(other);
+                    }
+                    frame.asm.jump(next);
+                }
+                // `takes_frames` has seen that there is none.
+                Entry::Stage => frame.asm.jump(next),
+            }
+            frame.asm.at(next);
+        }
+        let pass = frame.asm.long(ACCEPTED);
+        frame.leave(pass);
+        errors.map_or(Ok(()), Err)
+    }
+}
+
+/// Finds the headers of a frame as [`receive_dissected`](penstock_packet::Packet::receive_dissected) does; goes to `unusual`
+/// if they are not plain.
+fn find(asm: &mut Asm<'_>, received: Value, [address, len]: [usize; 2], unusual: Block) -> Found {
+    let start = asm.load(Width::Long, received, address);
+    let len = asm.load(Width::Long, received, len);
+    let (tagged, untagged) = (asm.block(), asm.block());
+    // Where the network header is, but for the link header's length; how many bytes are from there on; what they are.
+    let (look, at) = asm.block_with(Width::Long);
+    let rest = asm.parameter(look, Width::Long);
+    let ethertype = asm.parameter(look, Width::Half);
+    let least = (ethernet::LEN + ipv4::LEN + TRANSPORT) as u64;
+    let short = asm.is_number(len, Is::Below, least);
+    asm.leave_if(short, unusual);
+    let kind = asm.load(Width::Half, start, TYPE);
+    let link = asm.long(ethernet::LEN as u64);
+    let whole = asm.sub(len, link);
+    let is_tag = asm.is_number(kind, Is::Equal, on_wire(ethernet::VLAN));
+    asm.branch(is_tag, tagged, untagged);
+    asm.at(tagged);
+    let short = asm.is_number(len, Is::Below, least + vlan::LEN as u64);
+    asm.leave_if(short, unusual);
+    let tag = asm.long(vlan::LEN as u64);
+    let behind = asm.add(start, tag);
+    let inner = asm.load(Width::Half, behind, TYPE);
+    let less = asm.sub(whole, tag);
+    asm.jump_with_all(look, &[behind, less, inner]);
+    asm.at(untagged);
+    asm.jump_with_all(look, &[start, whole, kind]);
+    asm.at(look);
+    let (four, six) = (asm.block(), asm.block());
+    let (found, offset) = asm.block_with(Width::Long);
+    let number = asm.parameter(found, Width::Byte);
+    let is_four = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IP));
+    asm.leave_if(is_four, four);
+    let is_six = asm.is_number(ethertype, Is::Equal, on_wire(ETH_P_IPV6));
+    asm.branch(is_six, six, unusual);
+
+    asm.at(four);
+    const PLAIN: u64 = 0x45;
+    const LATER: u16 = 0x1fff;
+    let first = asm.load(Width::Byte, at, ethernet::LEN);
+    let plain = asm.is_number(first, Is::Equal, PLAIN);
+    asm.leave_unless(plain, unusual);
+    let fragment = asm.load(Width::Half, at, ethernet::LEN + 6);
+    let later = asm.and_number(fragment, on_wire(LATER));
+    asm.leave_if(later, unusual);
+    let total = asm.load(Width::Half, at, ethernet::LEN + 2);
+    let header = asm.long(ipv4::LEN as u64);
+    fits(asm, total, header, rest, unusual);
+    let protocol = asm.load(Width::Byte, at, ethernet::LEN + 9);
+    asm.jump_with_all(found, &[header, protocol]);
+
+    asm.at(six);
+    const VERSION: u64 = 0xf0;
+    let header = asm.long(ipv6::LEN as u64);
+    let least = (ipv6::LEN + TRANSPORT) as u64;
+    let short = asm.is_number(rest, Is::Below, least);
+    asm.leave_if(short, unusual);
+    let first = asm.load(Width::Byte, at, ethernet::LEN);
+    let version = asm.and_number(first, VERSION);
+    let plain = asm.is_number(version, Is::Equal, 0x60);
+    asm.leave_unless(plain, unusual);
+    let payload = asm.load(Width::Half, at, ethernet::LEN + 4);
+    let zero = asm.long(0);
+    let behind = asm.sub(rest, header);
+    fits(asm, payload, zero, behind, unusual);
+    let protocol = asm.load(Width::Byte, at, ethernet::LEN + 6);
+    let known = [protocol::UDP, protocol::TCP, protocol::ICMPV6]
+        .map(|known| asm.is_number(protocol, Is::Equal, known.into()));
+    let either = asm.or(known[0], known[1]);
+    let either = asm.or(either, known[2]);
+    asm.leave_unless(either, unusual);
+    asm.jump_with_all(found, &[header, protocol]);
+
+    asm.at(found);
+    let link = asm.long(ethernet::LEN as u64);
+    let network = asm.add(at, link);
+    let transport = Window { base: asm.add(network, offset), len: asm.sub(rest, offset) };
+    let has = asm.number(Width::Byte, 1);
+    let windows = Windows {
+        link: Some(Window { base: start, len }),
+        network: Some(Window { base: network, len: rest }),
+        transport: Some(transport),
+        whole_transport: Some(transport),
+        length: Some(rest),
+        protocol: Some((has, asm.widen(number, Width::Word))),
+    };
+    Found { windows, ethertype: asm.widen(ethertype, Width::Word) }
+}
+
+/// Goes to `unusual` unless a length that stands in a header is between two others.
+fn fits(asm: &mut Asm<'_>, length: Value, least: Value, most: Value, unusual: Block) {
+    let length = asm.swap_bytes(length);
+    let length = asm.widen(length, Width::Long);
+    let above = asm.sub(length, least);
+    let room = asm.sub(most, least);
+    // A length below the least is a very large number.
+    let fits = asm.is(above, Is::NotAbove, room);
+    asm.leave_unless(fits, unusual);
+}

@@ -1,0 +1,193 @@
+//! Code for frames decides what code for packets would, and counts the same, or leaves a frame to that.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use penstock_jit::{Decision, Entry, Helpers, List, Options, PackedDecision, compile};
+use penstock_packet::{Frame, Packet};
+use penstock_program::env::Hook;
+use penstock_program::image::ChainIndex;
+use penstock_program::testing::{Outside, Table};
+use penstock_program::{Expr, State, WorkerNumber, parse};
+use penstock_wire::build::*;
+use penstock_wire::ethernet::Mac;
+
+const NETDEV: u8 = 5;
+const DEVICE: u32 = 3;
+const ADDRESS: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const COUNTER: &str = "[ counter pkts 0 bytes 0 ]";
+
+/// Rules that ask for what stands in frames.
+const RULES: [&str; 14] = [
+    "[ meta load l4proto => reg 1 ]\n[ cmp eq reg 1 0x00000011 ]\n[ payload load 2b @ transport header + 2 => reg 1 ]\n\
+     [ cmp eq reg 1 0x00000900 ]\n[ immediate reg 0 drop ]",
+    "[ payload load 2b @ transport header + 0 => reg 1 ]\n[ cmp eq reg 1 0x00000700 ]\n[ immediate reg 0 accept ]",
+    "[ meta load protocol => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]\n[ payload load 4b @ network header + 12 => reg 1 ]\n\
+     [ cmp eq reg 1 0x070012c6 ]",
+    "[ meta load protocol => reg 1 ]\n[ cmp eq reg 1 0x0000dd86 ]\n[ payload load 1b @ network header + 7 => reg 1 ]\n\
+     [ cmp eq reg 1 0x00000003 ]\n[ immediate reg 0 drop ]",
+    "[ payload load 16b @ network header + 8 => reg 1 ]\n[ cmp neq reg 1 0x00000000 0x00000000 0x00000000 0x00000000 ]",
+    "[ payload load 6b @ link header + 6 => reg 1 ]\n[ cmp eq reg 1 0x00000002 0x0000a700 ]",
+    "[ meta load iif => reg 1 ]\n[ cmp eq reg 1 0x00000003 ]",
+    "[ meta load mark => reg 1 ]\n[ cmp eq reg 1 0x00000000 ]",
+    "[ meta load len => reg 1 ]\n[ byteorder reg 1 = hton(reg 1, 4, 4) ]\n[ cmp gt reg 1 0x30000000 ]",
+    "[ payload load 4b @ transport header + 4 => reg 1 ]\n[ cmp neq reg 1 0x00000000 ]",
+    "[ payload load 8b @ transport header + 0 => reg 1 ]\n[ cmp neq reg 1 0x00000000 0x00000000 ]",
+    "[ payload load 2b @ transport header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000050 ]",
+    "[ payload load 2b @ network header + 6 => reg 1 ]\n[ bitwise reg 1 = ( reg 1 & 0x0000ff1f ) ^ 0x00000000 ]\n\
+     [ cmp neq reg 1 0x00000000 ]\n[ immediate reg 0 drop ]",
+    "[ immediate reg 0 continue ]",
+];
+
+fn program(text: &str) -> Vec<Expr> {
+    parse::program(text).unwrap()
+}
+
+/// A frame, mostly a plain one.
+fn frame(rng: &mut Rng) -> Vec<u8> {
+    let mut link = penstock_wire::build::Frame::from(Ethernet::new(
+        ["02:00:00:00:00:a7", "02:00:00:00:00:b7"][rng.usize(..2)],
+        ["02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff"][rng.usize(..2)],
+    ));
+    match rng.u32(..12) {
+        0 | 1 => link = link / Vlan::new(7),
+        2 => link = link / Vlan::new(9).service(),
+        3 if rng.bool() => link = link / Vlan::new(0) / Vlan::new(7),
+        _ => {}
+    }
+    let (from, to) = ([7, 9, 1000][rng.usize(..3)], [7, 9, 1000][rng.usize(..3)]);
+    let body = vec![rng.u8(..); rng.usize(..30)];
+    let ip = |rng: &mut Rng| {
+        let ip = Ipv4::new(["198.18.0.7", "198.18.0.8"][rng.usize(..2)], "198.18.1.7").ttl(rng.u8(1..5));
+        match rng.u32(..30) {
+            0 => ip.fragment(rng.u16(..2) * 3, rng.bool()),
+            1 => ip.options(&[1, 1, 1, 0]),
+            2 => ip.total_len(rng.u16(..60)),
+            3 => ip.version(rng.u8(..16)),
+            4 => ip.header_len(rng.usize(..16) * 4),
+            _ => ip,
+        }
+    };
+    let ip6 = |rng: &mut Rng| {
+        let ip = Ipv6::new("2001:db8::7", "2001:db8:1::7").hop_limit(rng.u8(1..5));
+        match rng.u32(..12) {
+            0 => ip.payload_len(rng.u16(..60)),
+            1 => ip.version(rng.u8(..16)),
+            _ => ip,
+        }
+    };
+    let made = match rng.u32(..10) {
+        0..4 => link / ip(rng) / Udp::new(from, to) / payload(body),
+        4 | 5 => link / ip(rng) / Tcp::new(from, to) / payload(body),
+        6 => link / ip(rng) / Icmp::new(8, 0) / payload(body),
+        7 => link / ip6(rng) / Udp::new(from, to) / payload(body),
+        8 => link / ip6(rng) / Fragment::new(rng.u16(..2), true, 1) / Udp::new(from, to) / payload(body),
+        _ => link / Arp::request(ADDRESS, "198.18.0.7", "198.18.0.1"),
+    };
+    let mut bytes = made.build();
+    match rng.u32(..12) {
+        0 => bytes.truncate(rng.usize(..=bytes.len())),
+        1 => bytes.resize(bytes.len() + rng.usize(..30), 0xee),
+        2 => {
+            let at = rng.usize(..bytes.len());
+            bytes[at] = rng.u8(..);
+        }
+        _ => {}
+    }
+    bytes
+}
+
+fn counts(states: &[Arc<State>]) -> Vec<(u64, u64)> {
+    states
+        .iter()
+        .map(|state| match &**state {
+            State::Counter(counter) => counter.read(),
+            _ => (0, 0),
+        })
+        .collect()
+}
+
+#[test]
+fn frames_are_decided_on_as_packets_are() {
+    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let (mut decided, mut left, mut dropped) = (0, 0, 0);
+    for round in 0..penstock_seed::rounds(60) {
+        // Counters on both sides of what a rule asks, so that it is known which rules each packet met.
+        let rules = |rng: &mut Rng| -> Vec<Vec<Expr>> {
+            let text = |rng: &mut Rng| {
+                let rule = RULES[rng.usize(..RULES.len())];
+                match rule.rsplit_once("\n[ immediate") {
+                    Some((asked, verdict)) => format!("{asked}\n{COUNTER}\n[ immediate{verdict}"),
+                    None => format!("{rule}\n{COUNTER}"),
+                }
+            };
+            (0..1 + rng.usize(..9)).map(|_| program(&text(rng))).collect()
+        };
+        let chains: Vec<_> = ["a", "b", "c"].map(|name| (name.into(), rules(&mut rng))).into();
+        let table = Table { chains, ..Table::default() };
+        let inet = rng.bool();
+        let entries: Vec<_> = (0..3)
+            .map(|chain| match ChainIndex(chain) {
+                chain if inet && chain.0 == 1 => Entry::InetIngress { chain },
+                chain => Entry::Chain { chain, nfproto: NETDEV },
+            })
+            .collect();
+        let list = List { frames: true, ..List::of(entries) };
+        let policies = [0; 3].map(|_| rng.u8(..3) > 0);
+        let made = || {
+            let (mut image, states) = table.link(NETDEV).unwrap();
+            for (chain, accepts) in image.chains.iter_mut().zip(policies) {
+                chain.policy_accept = Some(accepts);
+            }
+            let options = Options { verify: true, ..Options::default() };
+            let lists = std::slice::from_ref(&list);
+            (compile(Arc::new(image), lists, Helpers::of::<Outside>(), options).unwrap(), states)
+        };
+        let ((code, states), (other, other_states)) = (made(), made());
+        assert!(code.takes_frames(0));
+        let all: Vec<_> = (0..64).map(|_| frame(&mut rng)).collect();
+        let frames: Vec<_> = all.iter().map(|bytes| Frame { device: DEVICE, bytes, time: 5 }).collect();
+        let mut unknown = Packet::new();
+        unknown.meta.iif = DEVICE;
+        let mut decisions = vec![PackedDecision::default(); frames.len()];
+        let worker = WorkerNumber::new(2).unwrap();
+        code.run_frames(0, &frames, &mut unknown, worker, &mut decisions).unwrap();
+        for (frame, decision) in frames.iter().zip(decisions) {
+            if decision.is_unusual() {
+                left += 1;
+                continue;
+            }
+            let mut packet = Packet::new();
+            assert!(packet.receive_dissected(frame.bytes, ADDRESS));
+            packet.meta.iif = DEVICE;
+            let mut outside = Outside::at(NETDEV, Hook::Ingress);
+            let wanted = other.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+            assert_eq!(decision.unpack(), wanted, "round {round}: {:02x?}\n{table:?}", frame.bytes);
+            decided += 1;
+            dropped += u32::from(wanted != Decision::Pass);
+        }
+        assert_eq!(counts(&states), counts(&other_states), "round {round}\n{table:?}");
+    }
+    println!("{decided} decided, {dropped} of them dropped, {left} left");
+    assert!(decided > left && dropped > decided / 10 && dropped < decided * 9 / 10);
+}
+
+#[test]
+fn what_asks_or_changes_more_than_frames_is_left_to_packets() {
+    for (text, takes) in [
+        ("[ counter pkts 0 bytes 0 ]", true),
+        ("[ meta load mark => reg 1 ]\n[ meta set priority with reg 1 ]", false),
+        ("[ meta load nftrace => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", false),
+        ("[ immediate reg 1 0x00000001 ]\n[ meta set nftrace with reg 1 ]", false),
+        ("[ limit rate 1/second burst 5 type packets flags 0x0 ]", false),
+        ("[ log prefix x ]", false),
+        ("[ meta load iifname => reg 1 ]\n[ cmp eq reg 1 0x00000001 ]", false),
+        ("[ payload load 2b @ link header + 12 => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]", false),
+    ] {
+        let (image, _) = Table::of(vec![program(text)]).link(NETDEV).unwrap();
+        let list =
+            List { frames: true, ..List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }]) };
+        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), Options::default()).unwrap();
+        assert_eq!(code.takes_frames(0), takes, "{text}");
+    }
+}
