@@ -5,6 +5,7 @@
 //! rulesets are reloaded under load (default 5).
 
 mod capture;
+mod edges;
 mod faults;
 mod flows;
 mod flowtable;

@@ -212,6 +212,15 @@ impl Net {
         Reading { child: command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap() }
     }
 
+    /// Starts a program whose output goes to a file while it runs.
+    pub fn spawn_in_file(&self, namespace: &str, line: &str, file: &std::path::Path) -> Reading {
+        let line = if line.starts_with("exec") { line.to_owned() } else { format!("exec {line}") };
+        let out = std::fs::File::options().create(true).append(true).open(file).unwrap();
+        out.set_len(0).unwrap();
+        let mut command = self.command(namespace, &line);
+        Reading { child: command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap() }
+    }
+
     /// Starts the dataplane, and waits until it answers.
     pub fn up(&mut self, args: &str) {
         let log = std::fs::File::create(self.directory.join("log")).unwrap();
