@@ -54,10 +54,8 @@ pub fn compare(seeds: Range<u64>, lacking: &Lacking) -> (u64, u64) {
         if theirs.code != Some(1) {
             Side::Nft.clear();
         }
-        if theirs.code.is_none()
-            || lacking.explains(made.family, &theirs)
-            || masks::is_of_blank_lines(&theirs.stderr)
-        {
+        let later = masks::is_of_blank_lines(&theirs.stderr) || masks::is_of_mark_as_number(&theirs.stderr);
+        if theirs.code.is_none() || lacking.explains(made.family, &theirs) || later {
             tally.left_out += 1;
             return;
         }

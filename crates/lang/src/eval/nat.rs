@@ -98,7 +98,10 @@ impl Eval<'_, '_> {
                 } else {
                     let wanted = if nat.family == 10 { &network::IP6 } else { &network::IP };
                     match self.protocols.at(PayloadBase::Network) {
-                        Some(known) if *known != *wanted => {
+                        // Other protocols are no concern of it, nor of nft.
+                        Some(known)
+                            if *known != *wanted && [&network::IP, &network::IP6].contains(&known) =>
+                        {
                             return self.against(
                                 loc,
                                 PayloadBase::Network,

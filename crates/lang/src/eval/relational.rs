@@ -163,6 +163,7 @@ impl Eval<'_, '_> {
             }
             ExprKind::Value(_) => self.convert(right, left.order)?,
             ExprKind::Set { .. } => {
+                has_family(left)?;
                 let key = KeyType::of(left);
                 // nft keeps with a set what it is compared with, unless that is an operation.
                 let key = match left.kind {
@@ -175,9 +176,7 @@ impl Eval<'_, '_> {
                 }
             }
             ExprKind::SetRef { set } => {
-                if let ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } = left.kind {
-                    return error(left.loc, "specify either ip or ip6 for address matching");
-                }
+                has_family(left)?;
                 let set = self.known_set(set);
                 if set.is_some_and(|s| s.interval) {
                     self.convert_key(left)?;
@@ -261,5 +260,15 @@ impl Eval<'_, '_> {
             1,
         );
         Ok(())
+    }
+}
+
+/// Refuses an address of a connection that does not say of which kind it is, and is looked up.
+fn has_family(left: &Expr) -> Result {
+    match left.kind {
+        ExprKind::Ct { key: CtKey::Src | CtKey::Dst, .. } => {
+            error(left.loc, "specify either ip or ip6 for address matching")
+        }
+        _ => Ok(()),
     }
 }

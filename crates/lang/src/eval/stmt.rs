@@ -104,7 +104,17 @@ impl Eval<'_, '_> {
                         expr.dtype = Type::Base(DataType::String);
                         Ok(())
                     }
-                    _ => error(expr.loc, "object reference must be a name or a map"),
+                    _ => {
+                        self.expr(expr)?;
+                        conflict(
+                            expr.loc,
+                            loc,
+                            format!(
+                                "datatype mismatch: expected string, expression has type {}",
+                                expr.dtype.desc()
+                            ),
+                        )
+                    }
                 }
             }
             StmtKind::Log(log) => log_statement(log, loc),

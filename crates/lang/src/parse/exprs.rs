@@ -428,8 +428,16 @@ impl Parser<'_> {
                     Tok::Slash if !matches!(self.peek_second().tok, Tok::Num(_)) => {
                         return self.flag_match(op, left, first, start);
                     }
-                    _ => {
+                    tok => {
+                        let value = first.clone();
                         let first = self.prefix_or_range(first, right_start, Side::Right)?;
+                        // A comma behind a prefix makes it a test of flags.
+                        if tok == Tok::Slash && self.tok() == Tok::Comma {
+                            let len = self.last;
+                            let mask = Self::symbol(self.inputs.slice(len), len);
+                            let mask = self.list_more(mask, len, Side::Right)?;
+                            return Ok(self.flags_compared(op, left, value, mask, start));
+                        }
                         self.concat_more(first, right_start, Self::rhs_part)?
                     }
                 }
@@ -449,10 +457,14 @@ impl Parser<'_> {
             return self.unexpected(&["comma"]);
         }
         let mask = self.list_more(first, mask_start, Side::Right)?;
+        Ok(self.flags_compared(op, expr, value, mask, start))
+    }
+
+    fn flags_compared(&self, op: RelOp, expr: Expr, value: Expr, mask: Expr, start: Loc) -> Expr {
         let op = if op == RelOp::Implicit { RelOp::Eq } else { op };
         let kind =
             ExprKind::FlagCmp { op, expr: Box::new(expr), value: Box::new(value), mask: Box::new(mask) };
-        Ok(Expr::new(kind, self.since(start)))
+        Expr::new(kind, self.since(start))
     }
 
     // Arguments of statements.

@@ -443,6 +443,12 @@ impl Parser<'_> {
                 stmts.push(Stmt { kind: StmtKind::Counter { packets, bytes }, loc: self.since(start) });
                 continue;
             }
+            // Nor are there names of limits.
+            if self.at("limit") && self.second_word() == "name" {
+                self.take();
+                self.keywords = super::words::keywords_behind("limit");
+                return self.unexpected(&["rate"]);
+            }
             match self.stateful_stmt()? {
                 Some(stmt) => stmts.push(stmt),
                 None => break,
