@@ -54,15 +54,16 @@ fn ruleset() -> Ruleset {
     let mut ruleset = Ruleset::default();
     let mut batch = ruleset.begin();
     let (family, table): (_, Arc<str>) = (Family::Inet, "t".into());
-    let base = Some(NewBase {
-        kind: ChainType::Filter,
-        hook: Hook::Forward,
-        priority: 0,
-        devices: Vec::new(),
+    let base =
+        Some(NewBase { kind: ChainType::Filter, hook: Hook::Forward, priority: 0, devices: Vec::new() });
+    let chain = NewChain {
+        name: "c".into(),
+        base,
+        policy_accept: None,
+        anonymous: false,
         offload: false,
-    });
-    let chain =
-        NewChain { name: "c".into(), base, policy_accept: None, anonymous: false, userdata: [].into() };
+        userdata: [].into(),
+    };
     let rule = NewRule { exprs: parse::program(ESTABLISHED).expect("a program"), userdata: [].into() };
     for change in [
         Change::AddTable { family, name: table.clone(), mode: Mode::Add, flags: 0, userdata: [].into() },

@@ -158,6 +158,8 @@ pub struct NewChain {
     pub policy_accept: Option<bool>,
     /// Bound to the next rule that jumps to it (`NFT_CHAIN_BINDING`).
     pub anonymous: bool,
+    /// Devices are to run it themselves; a chain that is there stays as it is without.
+    pub offload: bool,
     /// The language's.
     pub userdata: UserData,
 }
@@ -173,8 +175,6 @@ pub struct NewBase {
     pub priority: i32,
     /// Devices.
     pub devices: Vec<Arc<str>>,
-    /// Devices are to run it themselves; a chain that is there stays as it is without.
-    pub offload: bool,
 }
 
 /// A rule to be made.

@@ -93,6 +93,10 @@ fn chains_that_cannot_become_others() {
     refused(vec![table(IP)], drop(), Errno::Eopnotsupp, Blame::Policy);
     taken(output(), drop());
     taken(output(), chain(IP, "c"));
+    let offload = || add_chain(IP, NewChain { offload: true, ..new_chain("c") });
+    refused(vec![table(IP)], offload(), Errno::Eopnotsupp, Blame::Whole);
+    refused(regular(), offload(), Errno::Eopnotsupp, Blame::Whole);
+    refused(output(), offload(), Errno::Eopnotsupp, Blame::Whole);
     let two = || vec![table(IP), chain(IP, "a"), chain(IP, "b")];
     let rename =
         |handle, name: &str| Change::RenameChain { family: IP, table: "t".into(), handle, name: name.into() };

@@ -189,7 +189,6 @@ impl Lowering<'_, '_> {
                 hook: spec.hook,
                 priority: priority(&spec.priority, self.family, spec.hook).unwrap_or(0),
                 devices,
-                offload: block.offload,
             }
         });
         let policy_accept =
@@ -203,6 +202,7 @@ impl Lowering<'_, '_> {
                 base,
                 policy_accept,
                 anonymous: false,
+                offload: block.offload,
                 userdata: userdata::with_comment(block.comment.as_deref()),
             },
         });

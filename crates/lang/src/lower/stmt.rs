@@ -314,6 +314,7 @@ impl Program<'_, '_> {
                     base: None,
                     policy_accept: None,
                     anonymous: true,
+                    offload: false,
                     userdata: userdata::with_comment(None),
                 },
             },

@@ -280,13 +280,13 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
             hook: b.hook,
             priority: b.priority,
             devices: b.devices.iter().map(|d| Arc::from(*d)).collect(),
-            offload: false,
         };
         let chain = NewChain {
             name: b.name.into(),
             base: Some(base),
             policy_accept: Some(b.accept),
             anonymous: false,
+            offload: false,
             userdata: none.clone(),
         };
         apply(Change::AddChain { family, table: table.clone(), mode: Mode::Add, chain });

@@ -76,6 +76,10 @@ impl OpenTable<'_> {
             }
             checked_base(family, base)?;
         }
+        // `nf_tables_addchain()`, `nft_chain_offload_support()`
+        if new.offload && new.base.as_ref().is_none_or(|base| base.hook != Hook::Ingress) {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
         self.batch.changed = true;
         let handle = self.next_handle();
         let base = new.base.map(|base| BaseChain {
@@ -85,7 +89,7 @@ impl OpenTable<'_> {
             policy_accept: new.policy_accept.unwrap_or(true),
             devices: base.devices,
             registered: self.batch.next_registration(),
-            offload: base.offload,
+            offload: new.offload,
         });
         let mut name = new.name;
         if new.anonymous {
@@ -120,12 +124,14 @@ impl OpenTable<'_> {
         if mode == Mode::Create {
             return Err(Error::new(Errno::Eexist, Blame::Chain));
         }
+        // `nf_tables_updchain()`: flags that are given have to be those that it has.
+        if new.offload && !chain.base.as_ref().is_some_and(|base| base.offload) {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
         let mut devices = Vec::new();
         if let Some(wanted) = new.base {
             let Some(base) = &chain.base else { return Err(Error::new(Errno::Eexist, Blame::Chain)) };
-            // `nf_tables_updchain()`: flags that are given have to be those that it has.
-            let flags = wanted.offload && !base.offload;
-            if flags || wanted.hook != base.hook || wanted.priority != base.priority {
+            if wanted.hook != base.hook || wanted.priority != base.priority {
                 return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
             }
             if hooks_of(family, wanted.kind).is_none() {
@@ -292,10 +298,6 @@ fn checked_base(family: Family, base: &NewBase) -> Result<(), Error> {
         return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
     }
     if !per_device(family, base.hook) && !base.devices.is_empty() {
-        return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
-    }
-    // `nft_chain_offload_support()`
-    if base.offload && base.hook != Hook::Ingress {
         return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
     }
     checked_devices(&base.devices)

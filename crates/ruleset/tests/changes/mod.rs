@@ -22,7 +22,14 @@ pub fn table_named(family: Family, name: &str) -> Change {
 }
 
 pub fn new_chain(name: &str) -> NewChain {
-    NewChain { name: name.into(), base: None, policy_accept: None, anonymous: false, userdata: Arc::new([]) }
+    NewChain {
+        name: name.into(),
+        base: None,
+        policy_accept: None,
+        anonymous: false,
+        offload: false,
+        userdata: Arc::new([]),
+    }
 }
 
 pub fn add_chain(family: Family, chain: NewChain) -> Change {
@@ -42,10 +49,7 @@ pub fn base_on(
     devices: &[&str],
 ) -> Change {
     let devices = devices.iter().map(|&d| d.into()).collect();
-    add_chain(
-        family,
-        NewChain { base: Some(NewBase { kind, hook, priority, devices, offload: false }), ..new_chain(name) },
-    )
+    add_chain(family, NewChain { base: Some(NewBase { kind, hook, priority, devices }), ..new_chain(name) })
 }
 
 pub fn base(family: Family, name: &str, kind: ChainType, hook: Hook) -> Change {
