@@ -1,16 +1,14 @@
 //! What the tables of several workers have in common: whose a packet is, which tuples and expectations others have, and how
 //! many connections there are in all.
 //!
-//! A connection is one worker's. Where nothing else is known a symmetric hash over addresses and ports says which, so both
-//! directions meet there. What a connection has beyond that (a translated reply tuple, a connection that was announced) its
-//! worker enters here when it begins, and takes back when it ends:
+//! A connection is one worker's, who enters both its tuples, and what it announces, into a directory when it begins, and takes
+//! them back when it ends. Whoever receives a packet looks there:
 //!
 //! ```text
 //! packet -> tuple (of an ICMP error: of the packet inside, inverted)
-//!             |-> directory of all tuples     asked only while some tuple is not with the worker that the hash names,
-//!             |                               or something is expected
+//!             |-> directory of all tuples     asked only while there are connections
 //!             |-> expectations                asked only while there are any
-//!             \-> symmetric hash
+//!             \-> who received it, or where that is one for all: a symmetric hash
 //! ```
 //!
 //! Zones do not count here, since they are not known of a packet when it arrives: connections that differ in their zone only
@@ -38,8 +36,6 @@ pub struct Shared {
     workers: usize,
     hasher: Hasher,
     directory: Directory,
-    /// Tuples in the directory that are not with the worker that their hash names.
-    strays: AtomicU32,
     /// Connections of all workers.
     connections: AtomicU32,
     expected: Expected,
@@ -63,6 +59,8 @@ pub enum Whose {
     Fragment {
         /// What all fragments of the datagram have in common.
         datagram: Datagram,
+        /// Which part of it this is.
+        span: Span,
         /// The worker that finds out.
         finder: usize,
         /// The datagram's worker, if this is the first fragment.
@@ -79,6 +77,17 @@ pub struct Datagram {
     /// Of IPv4 only.
     protocol: u8,
     l3: u8,
+}
+
+/// Part of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Bytes before it.
+    pub offset: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// Nothing follows.
+    pub is_last: bool,
 }
 
 /// A tuple as it is known of a packet when it arrives.
@@ -98,7 +107,6 @@ impl Shared {
             workers: workers.clamp(1, directory::MOST),
             hasher: Hasher::new(&mut fastrand::Rng::with_seed(seed)),
             directory: Directory::new(settings.max()),
-            strays: AtomicU32::new(0),
             connections: AtomicU32::new(0),
             expected: Expected {
                 count: AtomicU32::new(0),
@@ -137,33 +145,37 @@ impl Shared {
         self.spread(self.hasher.tuple(&both))
     }
 
-    /// The worker of a packet that looks like this.
+    /// The worker of a packet that looks like this. One that begins something is its receiver's, or if that is `None` it goes
+    /// by a hash.
     #[inline]
-    pub fn owner(&self, t: &Tuple) -> usize {
-        if self.strays.load(Relaxed) != 0 || self.expected.count.load(Relaxed) != 0 {
+    pub fn owner(&self, t: &Tuple, receiver: Option<usize>) -> usize {
+        // Expectations are of connections.
+        if self.connections.load(Relaxed) != 0 {
             let t = seen(t);
             let found = self.directory.find(self.hasher.tuple(&t)).or_else(|| self.expecting(&t));
             if let Some(worker) = found {
                 return worker;
             }
         }
-        self.home(t)
+        receiver.unwrap_or_else(|| self.home(t))
     }
 
-    /// Whose a packet is: `network` are its bytes from the IP header on. What is no packet of IP, or cut, is the first worker's.
+    /// Whose a packet is that this worker has received, as [`Shared::owner`]: `network` are its bytes from the IP header on. What
+    /// is cut is its receiver's, or the first worker's.
     #[inline]
-    pub fn whose(&self, network: &[u8]) -> Whose {
-        if let Some((datagram, is_first)) = datagram(network) {
+    pub fn whose(&self, network: &[u8], receiver: Option<usize>) -> Whose {
+        if let Some((datagram, span)) = datagram(network) {
             let addresses = Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
             let finder = self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
-            return Whose::Fragment { datagram, finder, first: is_first.then(|| self.of_whole(network)) };
+            let first = (span.offset == 0).then(|| self.of_whole(network, None));
+            return Whose::Fragment { datagram, span, finder, first };
         }
-        Whose::Of(self.of_whole(network))
+        Whose::Of(self.of_whole(network, receiver))
     }
 
     #[inline]
-    fn of_whole(&self, network: &[u8]) -> usize {
-        let Some(at) = dissect::layers(network) else { return 0 };
+    fn of_whole(&self, network: &[u8], receiver: Option<usize>) -> usize {
+        let Some(at) = dissect::layers(network) else { return receiver.unwrap_or(0) };
         let inner = match at.protocol {
             protocol::ICMP | protocol::ICMPV6 => quoted(network, &at),
             _ => None,
@@ -175,8 +187,8 @@ impl Shared {
             None => None,
         };
         match tuple.or_else(|| dissect::tuple(network, &at, 0, |_| 0)) {
-            Some(tuple) => self.owner(&tuple),
-            None => 0,
+            Some(tuple) => self.owner(&tuple, receiver),
+            None => receiver.unwrap_or(0),
         }
     }
 
@@ -192,6 +204,9 @@ impl Shared {
 
     /// The worker that expects a tuple.
     fn expecting(&self, t: &Tuple) -> Option<usize> {
+        if self.expected.count.load(Relaxed) == 0 {
+            return None;
+        }
         let to = destination(t);
         if self.filter(&to)?.load(Relaxed) == 0 {
             return None;
@@ -244,18 +259,12 @@ impl Member {
             directory.release(first, self.worker);
             return false;
         }
-        self.shared.strays.fetch_add(self.strays(tuples), Relaxed);
         true
     }
 
     /// Takes both tuples of a connection back.
     pub fn release(&self, tuples: [&Tuple; 2]) {
         tuples.into_iter().for_each(|t| self.shared.directory.release(self.hash(t), self.worker));
-        self.shared.strays.fetch_sub(self.strays(tuples), Relaxed);
-    }
-
-    fn strays(&self, tuples: [&Tuple; 2]) -> u32 {
-        tuples.into_iter().filter(|t| self.shared.home(t) != self.worker).count() as u32
     }
 
     /// Enters an expectation.
@@ -299,8 +308,8 @@ impl Member {
     }
 }
 
-/// What a fragment is of, and whether it is the first one; `None` for what is no fragment.
-fn datagram(network: &[u8]) -> Option<(Datagram, bool)> {
+/// What a fragment is of, and which part; `None` for what is no fragment.
+fn datagram(network: &[u8]) -> Option<(Datagram, Span)> {
     match network.first()? >> 4 {
         4 => {
             let h = ipv4::Header::new(network)?;
@@ -311,7 +320,8 @@ fn datagram(network: &[u8]) -> Option<(Datagram, bool)> {
             src[..4].copy_from_slice(&h.src().octets());
             dst[..4].copy_from_slice(&h.dst().octets());
             let datagram = Datagram { src, dst, id: h.id().into(), protocol: h.protocol(), l3: IPV4 };
-            Some((datagram, h.fragment_offset() == 0))
+            let len = u32::from(h.total_len()).saturating_sub(h.header_len() as u32);
+            Some((datagram, Span { offset: u32::from(h.fragment_offset()) * 8, len, is_last: !h.mf() }))
         }
         6 => {
             let h = ipv6::Header::new(network)?;
@@ -326,7 +336,9 @@ fn datagram(network: &[u8]) -> Option<(Datagram, bool)> {
             }
             let (src, dst) = (h.src().octets(), h.dst().octets());
             let datagram = Datagram { src, dst, id: f.id(), protocol: 0, l3: IPV6 };
-            Some((datagram, f.fragment_offset() == 0))
+            let end = ipv6::LEN + usize::from(h.payload_len());
+            let len = end.saturating_sub(at + ipv6_ext::FRAGMENT_LEN) as u32;
+            Some((datagram, Span { offset: u32::from(f.fragment_offset()) * 8, len, is_last: !f.more() }))
         }
         _ => None,
     }

@@ -20,7 +20,7 @@ fn shared() -> Arc<Shared> {
 }
 
 fn whose(shared: &Shared, packet: impl Into<Frame>) -> usize {
-    match shared.whose(&packet.into().build()) {
+    match shared.whose(&packet.into().build(), None) {
         Whose::Of(worker) => worker,
         Whose::Fragment { .. } => panic!("a fragment"),
     }
@@ -72,6 +72,27 @@ fn both_directions_meet_the_same_worker_and_flows_spread() {
 }
 
 #[test]
+fn who_receives_what_is_new_keeps_it_and_others_find_out() {
+    let shared = shared();
+    let there = || (Ipv4::new(A, B) / Udp::new(1000, 53)).build();
+    let back = || (Ipv4::new(B, A) / Udp::new(53, 1000)).build();
+    for receiver in 0..WORKERS {
+        assert_eq!(shared.whose(&there(), Some(receiver)), Whose::Of(receiver));
+        let mut table = table(&shared, receiver);
+        let (n, _) = pass(&mut table, Ipv4::new(A, B) / Udp::new(1000, 53));
+        for other in 0..WORKERS {
+            assert_eq!(shared.whose(&there(), Some(other)), Whose::Of(receiver));
+            assert_eq!(shared.whose(&back(), Some(other)), Whose::Of(receiver));
+            let new = (Ipv4::new(A, B) / Udp::new(1001, 53)).build();
+            assert_eq!(shared.whose(&new, Some(other)), Whose::Of(other));
+        }
+        table.kill(n);
+    }
+    assert_eq!(shared.whose(b"no packet", Some(2)), Whose::Of(2));
+    assert_eq!(shared.whose(b"no packet", None), Whose::Of(0));
+}
+
+#[test]
 fn an_icmp_error_meets_the_worker_of_the_packet_that_it_quotes() {
     let shared = shared();
     for port in 1000..1100 {
@@ -98,13 +119,20 @@ fn the_first_fragment_says_whose_a_datagram_is() {
             ((link() / whole6.clone()).build(), whose(&shared, whole6)),
         ] {
             let all: Vec<Whose> =
-                fragments(&frame, 1400, port.into()).iter().map(|f| shared.whose(&f[14..])).collect();
+                fragments(&frame, 1400, port.into()).iter().map(|f| shared.whose(&f[14..], None)).collect();
             assert!(all.len() > 2);
-            let Whose::Fragment { datagram: expected, finder: at, first } = all[0] else { panic!("{all:?}") };
+            let Whose::Fragment { datagram: expected, finder: at, first, .. } = all[0] else {
+                panic!("{all:?}")
+            };
             assert_eq!(first, Some(owner));
-            for later in &all[1..] {
-                assert_eq!(*later, Whose::Fragment { datagram: expected, finder: at, first: None });
+            let mut end = 0;
+            for (n, part) in all.iter().enumerate() {
+                let Whose::Fragment { datagram, span, finder, first } = *part else { panic!("{all:?}") };
+                assert_eq!((datagram, finder, first.is_some(), span.offset), (expected, at, n == 0, end));
+                end += span.len;
+                assert_eq!(span.is_last, n + 1 == all.len());
             }
+            assert_eq!(end, 3008);
         }
     }
 }

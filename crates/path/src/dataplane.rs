@@ -20,6 +20,7 @@ use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
 use crate::rules::Asker;
 use crate::settings::Settings;
+use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::taps::Taps;
@@ -47,9 +48,19 @@ pub struct Dataplane {
 impl Dataplane {
     /// A dataplane without rules.
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
+        Self::of_member(net, settings, &Member::alone(0))
+    }
+
+    /// The same for one of several workers, by its number from 0 on. Each is to be given the packets that are its own by
+    /// [`Shared::tracking`], and all of them the same network and rules.
+    pub fn of_worker(net: Arc<Network>, settings: Settings, shared: &Shared, worker: usize) -> Self {
+        Self::of_member(net, settings, &Member::of(shared, worker))
+    }
+
+    fn of_member(net: Arc<Network>, settings: Settings, member: &Member) -> Self {
         let linked = Arc::new(Linked::default());
         let hooks = Arc::new(Hooks::new(&net, &linked, &[]));
-        let state = State::new(&net, &settings, 0);
+        let state = State::new(&net, &settings, member);
         let codes = Codes::default();
         let packets = Packets::default();
         Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
@@ -225,6 +236,12 @@ impl Dataplane {
         &self.state.counters
     }
 
+    /// Counts packets that came for this dataplane and ended before it had them.
+    pub fn count_lost(&mut self, reason: DropReason, packets: u64) {
+        self.state.counters.received += packets;
+        self.state.counters.count_several(reason, packets);
+    }
+
     /// The connections that are tracked.
     pub fn conntrack(&self) -> &Conntrack {
         &self.state.conntrack
@@ -274,8 +291,8 @@ impl Dataplane {
     }
 
     /// What happened to flows so far and how often they were refused, in words.
-    pub fn flow_summary(&self) -> FlowSummary<'_> {
-        FlowSummary(&self.state.flows)
+    pub fn flow_summary(&self) -> FlowSummary {
+        self.state.flows.summary()
     }
 
     /// Flows in all flowtables.

@@ -48,7 +48,7 @@ impl<S: Sink> Worker<'_, S> {
         let limited = self.settings.icmp_ratemask >> kind & 1 != 0
             && !(kind == icmp::DEST_UNREACHABLE && code == icmp::unreachable::FRAG_NEEDED);
         let from_loopback = packet.meta.iif == penstock_net::LOOPBACK;
-        if limited && !from_loopback && !self.state.limits.global_allows(time, self.settings) {
+        if limited && !from_loopback && !self.state.limits.lock().global_allows(time, self.settings) {
             return;
         }
         let daddr = u32::from(h.src());
@@ -58,7 +58,8 @@ impl<S: Sink> Worker<'_, S> {
         let Some((way, saddr)) = self.ip4_route_output(daddr, own, tos & 0x1c, mark, false) else { return };
         let peer = u128::from(ip4(daddr).to_ipv6_mapped());
         let free = way.oif == penstock_net::LOOPBACK;
-        if limited && !free && !self.state.limits.peer_allows(peer, time, self.settings.icmp_ratelimit) {
+        if limited && !free && !self.state.limits.lock().peer_allows(peer, time, self.settings.icmp_ratelimit)
+        {
             return;
         }
         let echoed = if compiled { h.options() } else { &[] };

@@ -190,6 +190,8 @@ reasons! {
     XfrmOutStateDirError = "XfrmOutStateDirError",
     /// A policy blocks it on its way out.
     XfrmOutPolBlock = "XfrmOutPolBlock",
+    /// It is another worker's, which has too many waiting already.
+    HandOver = "worker busy",
     /// A packet that the host wanted to send is no IP packet.
     HostPacket = "malformed: host packet",
     /// A packet that the host made itself went around too often.
@@ -266,6 +268,18 @@ impl Counters {
     #[inline]
     pub(crate) fn count_several(&mut self, reason: DropReason, packets: u64) {
         self.drops[reason as usize] += packets;
+    }
+
+    /// Adds what happened elsewhere.
+    pub fn add(&mut self, other: &Counters) {
+        let Counters { received, transmitted, delivered, forwarded, fast, taken, drops } = other;
+        self.received += received;
+        self.transmitted += transmitted;
+        self.delivered += delivered;
+        self.forwarded += forwarded;
+        self.fast += fast;
+        self.taken += taken;
+        self.drops.iter_mut().zip(drops).for_each(|(all, more)| *all += more);
     }
 
     /// Packets dropped for this reason.

@@ -18,13 +18,13 @@ use crate::connections::Policies;
 use crate::counted::Counted;
 use crate::flow::Flows;
 use crate::hooks::Hooks;
-use crate::limit::Limits;
 use crate::queue::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
 use crate::reassembly::{Fragments, Key4, Key6};
 use crate::refragment::ReassembledTable;
 use crate::route_cache::RouteCache;
 use crate::settings::Settings;
+use crate::shared::{Member, SharedLimits};
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
 use crate::synproxy::Proxies;
@@ -76,8 +76,8 @@ pub(crate) struct State {
     /// In whose cells rules count.
     pub(crate) worker: WorkerNumber,
     pub(crate) counters: Counters,
-    pub(crate) limits: Limits,
-    pub(crate) limits6: Limits,
+    pub(crate) limits: SharedLimits,
+    pub(crate) limits6: SharedLimits,
     /// Of the host and of connection tracking, which share one limit.
     pub(crate) fragments4: Fragments<Key4>,
     /// Of the host.
@@ -140,22 +140,24 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(net: &Network, settings: &Settings, seed: u64) -> Self {
+    pub(crate) fn new(net: &Network, settings: &Settings, member: &Member) -> Self {
+        let seed = member.seed;
+        let [limits, limits6] = member.limits();
         State {
             worker: WorkerNumber::FIRST,
             counters: Counters::default(),
-            limits: Limits::default(),
-            limits6: Limits::default(),
+            limits,
+            limits6,
             fragments4: Fragments::default(),
             fragments6: Fragments::default(),
             conntrack6: Fragments::default(),
             reassembled: ReassembledTable::default(),
             routes: RouteCache::default(),
-            conntrack: Conntrack::with_seed(settings.conntrack.clone(), seed),
+            conntrack: member.conntrack(settings),
             policies: Policies::default(),
             counted: Counted::default(),
             taps: Taps::default(),
-            flows: Flows::new(settings, seed),
+            flows: Flows::new(settings, seed, member.first_of(32) as u32),
             next_expiry: 0,
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),
@@ -168,8 +170,8 @@ impl State {
             backlog: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),
-            ip_id: FIRST_ID,
-            trace_id: 0,
+            ip_id: FIRST_ID.wrapping_add(member.first_of(16) as u16),
+            trace_id: member.first_of(32) as u32,
             depth: 0,
             between_devices: 0,
             duplicating: false,

@@ -109,13 +109,13 @@ fn many_clients_of_several_workers_share_an_address_without_two_having_one_port(
     for client in 0..200u8 {
         let from = format!("198.18.0.{client}");
         let there = udp((&from, 4000), (SERVER, 53));
-        let Whose::Of(owner) = shared.whose(&there) else { panic!("no fragment") };
+        let Whose::Of(owner) = shared.whose(&there, None) else { panic!("no fragment") };
         let (packet, confirmed) = workers[owner].pass(&there, Some(&range));
         assert!(confirmed);
         let port = u16::from_be_bytes([packet.network()[20], packet.network()[21]]);
         assert!(seen.insert(port));
         let back = udp((SERVER, 53), (ROUTER, port));
-        assert_eq!(shared.whose(&back), Whose::Of(owner));
+        assert_eq!(shared.whose(&back, None), Whose::Of(owner));
         let (packet, _) = workers[owner].pass(&back, None);
         assert_eq!(packet.network(), udp((SERVER, 53), (&from, 4000)));
     }

@@ -7,17 +7,41 @@ use penstock_flowtable::{Direction, Transmit, Tunnel};
 use penstock_net::Network;
 
 use super::add::of_connection;
-use super::{FlowCounts, FlowEntry, Flows};
+use super::{FlowCounts, FlowEntry, Flows, NotOffloaded};
 use penstock_conntrack::{Connection, Tuple};
 use penstock_ruleset::Family;
 
 /// What happened to flows so far, and how often others were not offloaded, in lines.
-pub struct FlowSummary<'a>(pub(crate) &'a Flows);
+#[derive(Clone, Debug, Default)]
+pub struct FlowSummary {
+    counts: FlowCounts,
+    refusals: Vec<(NotOffloaded, u64)>,
+}
 
-impl fmt::Display for FlowSummary<'_> {
+impl FlowSummary {
+    /// Adds what happened elsewhere.
+    pub fn add(&mut self, other: &FlowSummary) {
+        self.counts = self.counts.plus(&other.counts);
+        for (reason, count) in &other.refusals {
+            match self.refusals.iter_mut().find(|(r, _)| r == reason) {
+                Some((_, all)) => *all += count,
+                None => self.refusals.push((*reason, *count)),
+            }
+        }
+        self.refusals.sort_unstable();
+    }
+}
+
+impl Flows {
+    pub(crate) fn summary(&self) -> FlowSummary {
+        FlowSummary { counts: self.counts(), refusals: self.refusals().collect() }
+    }
+}
+
+impl fmt::Display for FlowSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FlowCounts { added, expired, torn_down, ended, packets, chained, fell_back, taken, not_taken } =
-            self.0.counts();
+            self.counts;
         writeln!(
             f,
             "{added} flows added, {expired} expired, {torn_down} torn down, {ended} ended with their connection; \
@@ -26,7 +50,9 @@ impl fmt::Display for FlowSummary<'_> {
         if taken + not_taken > 0 {
             writeln!(f, "devices took flows {taken} times, and refused them {not_taken} times")?;
         }
-        self.0.refusals().try_for_each(|(reason, count)| writeln!(f, "not offloaded {count} times: {reason}"))
+        self.refusals
+            .iter()
+            .try_for_each(|(reason, count)| writeln!(f, "not offloaded {count} times: {reason}"))
     }
 }
 

@@ -68,7 +68,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    pub(crate) fn new(settings: &Settings, seed: u64) -> Self {
+    /// `first` is a number below those of its tables.
+    pub(crate) fn new(settings: &Settings, seed: u64, first: u32) -> Self {
         let max = settings.flow.max.min(settings.conntrack.max());
         let settings = FlowSettings { max, ..settings.flow.clone() };
         Flows {
@@ -77,7 +78,7 @@ impl Flows {
             hardware: None,
             recheck: None,
             settings,
-            next_uid: 1,
+            next_uid: first.wrapping_add(1),
             seed,
             epoch: 1,
             network: 0,

@@ -73,7 +73,8 @@ pub struct FlowCounts {
 }
 
 impl FlowCounts {
-    pub(super) const fn plus(self, other: &FlowCounts) -> FlowCounts {
+    /// Both together.
+    pub const fn plus(self, other: &FlowCounts) -> FlowCounts {
         FlowCounts {
             added: self.added + other.added,
             expired: self.expired + other.expired,
