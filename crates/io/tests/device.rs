@@ -64,9 +64,9 @@ fn ends(way: &str) -> (Tx, Rx) {
         "packet" => (Tx::Packet(PacketTx::open(a).unwrap()), Rx::Packet(PacketRx::open(b, 1514).unwrap())),
         "xdp" | "generic" => {
             let wish = if way == "xdp" { XdpWish::Copy } else { XdpWish::Generic };
-            let from = XdpDevice::open(a, 1, wish).unwrap();
+            let mut from = XdpDevice::open(a, 1, wish).unwrap();
             let mut to = XdpDevice::open(b, 1, wish).unwrap();
-            (Tx::Xdp(from.tx), Rx::Xdp(to.rx.remove(0)))
+            (Tx::Xdp(from.queues.remove(0).1), Rx::Xdp(to.queues.remove(0).0))
         }
         other => panic!("{other}"),
     }
@@ -166,6 +166,74 @@ fn the_host_sees_a_tap() {
         got.iter().map(|(f, g)| (f.len(), *g)).collect::<Vec<_>>(),
         [(154, None), (30_054, Some(gso))]
     );
+}
+
+#[test]
+fn several_sockets_get_each_frame_once_and_flows_stay_together() {
+    if !namespace() {
+        return;
+    }
+    let mut tx = PacketTx::open(interface_index("wa").unwrap()).unwrap();
+    let rx = PacketRx::open_several(interface_index("wb").unwrap(), 1514, 3).unwrap();
+    let mut rx: Vec<Rx> = rx.into_iter().map(Rx::Packet).collect();
+    let datagram = |from: u16, to: u16, (a, b): (&str, &str)| {
+        let link = Ethernet::new("02:00:00:00:00:0b", "02:00:00:00:00:0a");
+        (link / Ipv4::new(a, b) / Udp::new(from, to) / payload(b"x")).build()
+    };
+    let (a, b) = ("198.18.0.1", "198.18.0.2");
+    for port in 0..60 {
+        for _ in 0..2 {
+            tx.send(&datagram(1000 + port, 53, (a, b)), None, 0);
+            tx.send(&datagram(53, 1000 + port, (b, a)), None, 0);
+        }
+    }
+    tx.flush();
+    let mut total = 0;
+    for rx in &mut rx {
+        let mut flows = std::collections::HashMap::<u16, u32>::new();
+        loop {
+            let count = rx.fetch();
+            for frame in (0..count).filter_map(|i| rx.frame(i)) {
+                let port = |at: usize| u16::from_be_bytes([frame.bytes[at], frame.bytes[at + 1]]);
+                *flows.entry(port(34).max(port(36))).or_default() += 1;
+                total += 1;
+            }
+            if count == 0 {
+                break;
+            }
+        }
+        assert!(!flows.is_empty());
+        assert!(flows.values().all(|count| *count == 4), "{flows:?}");
+    }
+    assert_eq!(total, 240);
+}
+
+#[test]
+fn a_tap_has_several_queues() {
+    if !namespace() {
+        return;
+    }
+    let tap = Tap::open_as("host%d", None, true).unwrap();
+    let queue = tap.queue().unwrap();
+    assert_eq!(tap.name(), queue.name());
+    let index = interface_index(tap.name()).unwrap();
+    ip(&format!("link set {} addrgenmode none", tap.name()));
+    ip(&format!("link set {} up", tap.name()));
+    let mut rx = PacketRx::open(index, 1514).map(Rx::Packet).unwrap();
+    let mut tx = PacketTx::open(index).unwrap();
+    let mut queues = [tap, queue].map(|tap| (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap)));
+    for (to_host, _) in &mut queues {
+        to_host.send(&frame(100), None);
+        to_host.flush();
+    }
+    assert_eq!(receive(&mut rx, 2).len(), 2);
+    (0..10).for_each(|_| tx.send(&frame(100), None, 0));
+    tx.flush();
+    let counts = queues.each_mut().map(|(_, from_host)| from_host.fetch());
+    assert_eq!(counts[0] + counts[1], 10);
+    // One that was not made for it has one.
+    let single = Tap::open("host%d").unwrap();
+    assert!(single.queue().is_err());
 }
 
 #[test]

@@ -21,7 +21,12 @@ const PACKET_COPY_THRESH: i32 = 7;
 const PACKET_VERSION: i32 = 10;
 const PACKET_RESERVE: i32 = 12;
 const PACKET_VNET_HDR: i32 = 15;
+const PACKET_FANOUT: i32 = 18;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
+/// Sockets get frames by a hash of their flow, which is the same in both directions and on all devices.
+const FANOUT_HASH: u32 = 0;
+const FANOUT_UNIQUE_ID: u32 = 0x2000;
+const FANOUT_IGNORE_OUTGOING: u32 = 0x4000;
 const TPACKET_V2: i32 = 1;
 const PACKET_MR_PROMISC: u16 = 1;
 
@@ -116,6 +121,36 @@ enum Where {
 impl PacketRx {
     /// Receives all that comes by a device whose frames have up to `frame_len` bytes, super-packets aside.
     pub fn open(index: u32, frame_len: usize) -> io::Result<Self> {
+        let (socket, address) = Self::open_unbound(index, frame_len)?;
+        sys::bind(&socket.fd, &address)?;
+        Ok(socket)
+    }
+
+    /// The same by `count` sockets, of which each gets its share: a hash over addresses and ports that is the same in both
+    /// directions, and on all devices that are opened with as many sockets, says whose a frame is.
+    pub fn open_several(index: u32, frame_len: usize, count: usize) -> io::Result<Vec<Self>> {
+        if count <= 1 {
+            return Ok(vec![Self::open(index, frame_len)?]);
+        }
+        let mut sockets = Vec::new();
+        let mut group = (FANOUT_HASH | FANOUT_UNIQUE_ID | FANOUT_IGNORE_OUTGOING) << 16;
+        for _ in 0..count {
+            let (socket, address) = Self::open_unbound(index, frame_len)?;
+            // Until it has joined the others it would get what they get.
+            sys::receive_nothing(&socket.fd, true)?;
+            sys::bind(&socket.fd, &address)?;
+            sys::set(&socket.fd, libc::SOL_PACKET, PACKET_FANOUT, &group)?;
+            let id = sys::get::<u32>(&socket.fd, libc::SOL_PACKET, PACKET_FANOUT)? & 0xffff;
+            group = (FANOUT_HASH | FANOUT_IGNORE_OUTGOING) << 16 | id;
+            sockets.push(socket);
+        }
+        for socket in &sockets {
+            sys::receive_nothing(&socket.fd, false)?;
+        }
+        Ok(sockets)
+    }
+
+    fn open_unbound(index: u32, frame_len: usize) -> io::Result<(Self, libc::sockaddr_ll)> {
         let (fd, mut address) = open(index, 0)?;
         sys::set(&fd, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)?;
         sys::set(&fd, libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;
@@ -132,9 +167,9 @@ impl PacketRx {
         sys::set(&fd, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let ring = Mapping::of(&fd, blocks as usize * block_size, 0)?;
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        sys::bind(&fd, &address)?;
         let burst = Vec::with_capacity(BURST);
-        Ok(PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: Vec::new(), lost: 0 })
+        let socket = PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: Vec::new(), lost: 0 };
+        Ok((socket, address))
     }
 
     fn places(&self) -> u32 {

@@ -26,6 +26,27 @@ pub(crate) fn set<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io
     Ok(())
 }
 
+/// An option of a socket that is a number.
+pub(crate) fn get<T: Copy + Default>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<T> {
+    let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
+    let (to, fd) = ((&raw mut value).cast(), fd.as_raw_fd());
+    // SAFETY: both live through the call, and `value` is `len` bytes long; its type is a number, so all bits are valid.
+    check(unsafe { libc::getsockopt(fd, level, name, to, &raw mut len) }.into())?;
+    Ok(value)
+}
+
+/// Keeps everything from a socket, or no longer.
+pub(crate) fn receive_nothing(fd: &OwnedFd, on: bool) -> io::Result<()> {
+    if !on {
+        return set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32);
+    }
+    const RETURN: u16 = 0x06;
+    let mut nothing = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    // The kernel copies the program.
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 /// Binds a socket to an address of its family.
 pub(crate) fn bind<T: Copy>(fd: &OwnedFd, address: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;

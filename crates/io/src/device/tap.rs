@@ -20,6 +20,7 @@ const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 const IFF_TAP: i16 = 2;
 const IFF_NO_PI: i16 = 0x1000;
 const IFF_VNET_HDR: i16 = 0x4000;
+const IFF_MULTI_QUEUE: i16 = 0x0100;
 
 /// `TUN_F_CSUM`, `_TSO4`, `_TSO6`, `_TSO_ECN`.
 const TCP_OFFLOADS: libc::c_ulong = 0xf;
@@ -31,17 +32,30 @@ const UDP_OFFLOADS: libc::c_ulong = 0x60;
 pub struct Tap {
     file: File,
     name: String,
+    flags: i16,
 }
 
 impl Tap {
     /// Makes a TAP, or opens one that is there and that nobody else has open. Without `%d` in it the name is the name. The
     /// device is gone when its last opening is closed, unless it is persistent.
     pub fn open(name: &str) -> io::Result<Tap> {
-        Tap::open_as(name, None)
+        Tap::open_as(name, None, false)
     }
 
-    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it.
-    pub fn open_as(name: &str, index: Option<u32>) -> io::Result<Tap> {
+    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it. `several` says that it may have several
+    /// queues.
+    pub fn open_as(name: &str, index: Option<u32>, several: bool) -> io::Result<Tap> {
+        let queues = if several { IFF_MULTI_QUEUE } else { 0 };
+        Tap::attach(name, index, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)
+    }
+
+    /// One more queue, if it may have several and is still called what it was when it was opened. The host sends packets of a
+    /// flow by the queue that the answers came by.
+    pub fn queue(&self) -> io::Result<Tap> {
+        Tap::attach(&self.name, None, self.flags)
+    }
+
+    fn attach(name: &str, index: Option<u32>, flags: i16) -> io::Result<Tap> {
         let file =
             File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         if let Some(index) = index {
@@ -59,11 +73,11 @@ impl Tap {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags;
         // SAFETY: the request lives through the call, which writes the name into it.
         check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) }.into())?;
         let name = request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
-        Ok(Tap { file, name })
+        Ok(Tap { file, name, flags })
     }
 
     /// The name that it got.
@@ -101,7 +115,7 @@ impl Tap {
 
     /// The same end once more.
     pub fn try_clone(&self) -> io::Result<Tap> {
-        Ok(Tap { file: self.file.try_clone()?, name: self.name.clone() })
+        Ok(Tap { file: self.file.try_clone()?, name: self.name.clone(), flags: self.flags })
     }
 
     /// The descriptor alone, which keeps the device there.

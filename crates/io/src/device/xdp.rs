@@ -229,10 +229,8 @@ pub enum XdpWish {
 /// Both sides of all queues of a device.
 #[derive(Debug)]
 pub struct XdpDevice {
-    /// A receiving side for each queue.
-    pub rx: Vec<XdpRx>,
-    /// The sending side, on the first queue.
-    pub tx: XdpTx,
+    /// Both sides of each queue.
+    pub queues: Vec<(XdpRx, XdpTx)>,
     /// How.
     pub kind: XdpKind,
     /// What gives frames to the sockets.
@@ -275,20 +273,15 @@ impl XdpDevice {
 
     fn open_as(index: u32, queues: u32, kind: XdpKind) -> io::Result<Self> {
         let redirect = Arc::new(Redirect::attach(index, queues, kind.mode)?);
-        let (mut rx, mut tx) = (Vec::new(), None);
+        let mut opened = Vec::new();
         for queue in 0..queues {
-            let (receiving, sending) = match open_queue(index, queue, kind, &redirect) {
+            opened.push(match open_queue(index, queue, kind, &redirect) {
                 // A device has as many queues in use as it is told, of those that it has.
                 Err(e) if queue > 0 && e.raw_os_error() == Some(libc::EINVAL) => break,
                 opened => opened?,
-            };
-            rx.push(receiving);
-            tx.get_or_insert(sending);
+            });
         }
-        match tx {
-            Some(tx) => Ok(XdpDevice { rx, tx, kind, redirect }),
-            None => Err(io::ErrorKind::Unsupported.into()),
-        }
+        Ok(XdpDevice { queues: opened, kind, redirect })
     }
 }
 
