@@ -76,6 +76,38 @@ pub struct Statistics {
     pub expect_delete: u64,
 }
 
+impl Statistics {
+    /// Adds what happened in another table.
+    pub fn add(&mut self, other: &Statistics) {
+        let Statistics {
+            invalid,
+            insert,
+            insert_failed,
+            drop,
+            table_full,
+            early_drop,
+            error,
+            clash_resolve,
+            chaintoolong,
+            expect_new,
+            expect_create,
+            expect_delete,
+        } = other;
+        self.invalid += invalid;
+        self.insert += insert;
+        self.insert_failed += insert_failed;
+        self.drop += drop;
+        self.table_full += table_full;
+        self.early_drop += early_drop;
+        self.error += error;
+        self.clash_resolve += clash_resolve;
+        self.chaintoolong += chaintoolong;
+        self.expect_new += expect_new;
+        self.expect_create += expect_create;
+        self.expect_delete += expect_delete;
+    }
+}
+
 /// A packet as trackers see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
@@ -419,6 +451,12 @@ impl Conntrack {
             self.tell_offload(n);
         }
         self.store.unlink(n);
+        if self.store[n].flags & flag::SOURCE_CLAIMED != 0
+            && let Some(member) = &self.member
+        {
+            self.store[n].flags &= !flag::SOURCE_CLAIMED;
+            member.release_source(&self.store[n].original);
+        }
         if self.store[n].flags & flag::BY_SOURCE != 0 {
             self.sources.remove(&mut self.store, &self.hasher, n);
         }

@@ -27,7 +27,7 @@ use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Proto, Ref, flag};
 use crate::expect::{Expectation, Follow};
 use crate::seqadj::SeqAdjust;
-use crate::settings::LONGEST;
+use crate::settings::{LONGEST, Settings};
 use crate::tcp::{Side, Tcp};
 use crate::{Direction, Tuple, dccp, helper_number, sctp, status, tcp, tuple};
 use std::collections::HashMap;
@@ -120,7 +120,8 @@ impl Conntrack {
         let end = from.saturating_add(count);
         for c in self.iter_from(from).take_while(|c| c.number() < end) {
             let n = c.number();
-            let _ = write!(out, "flow id={n} proto={}", c.tuple(Direction::Original).protocol);
+            let name = self.name_in_dump(n);
+            let _ = write!(out, "flow id={name} proto={}", c.tuple(Direction::Original).protocol);
             write_tuple(out, "orig", c.tuple(Direction::Original));
             write_tuple(out, "reply", c.tuple(Direction::Reply));
             let _ = write!(out, " status={} left={}", c.status(), c.remaining());
@@ -136,7 +137,7 @@ impl Conntrack {
                 let _ = write!(out, " helper={helper}");
             }
             if let Some(master) = c.master() {
-                let _ = write!(out, " master={}", master.number());
+                let _ = write!(out, " master={}", self.name_in_dump(master.number()));
             }
             if let Some(counters) = self.counters(n) {
                 write_list(out, "packets", counters.map(|c| c.packets));
@@ -157,7 +158,8 @@ impl Conntrack {
             return Some(end);
         }
         for (e, left) in self.expectations() {
-            let _ = write!(out, "expect master={} proto={}", e.master.entry, e.tuple.protocol);
+            let master = self.name_in_dump(e.master.entry);
+            let _ = write!(out, "expect master={master} proto={}", e.tuple.protocol);
             write_tuple(out, "tuple", &e.tuple);
             let mask = Tuple { src: e.source_mask, ..e.tuple }.source();
             let port = u8::from(e.source_port);
@@ -174,6 +176,12 @@ impl Conntrack {
             out.push('\n');
         }
         None
+    }
+
+    /// The `id` of a connection in a dump, which tells those of several workers apart.
+    fn name_in_dump(&self, n: u32) -> u32 {
+        const _: () = assert!(Settings::LARGEST == 1 << 26);
+        n | self.member.as_ref().map_or(0, |member| (member.worker as u32) << 26)
     }
 
     /// Loads a dump into the table, beside what is there. Times begin at `now`.

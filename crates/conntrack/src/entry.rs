@@ -44,6 +44,8 @@ pub(crate) mod flag {
     pub const STAMP: u16 = 2;
     /// Linked by source.
     pub const BY_SOURCE: u16 = 4;
+    /// Other workers know that this one has connections of its source.
+    pub const SOURCE_CLAIMED: u16 = 8;
 }
 
 /// State of the protocol's tracker.

@@ -8,6 +8,7 @@
 //! packet -> tuple (of an ICMP error: of the packet inside, inverted)
 //!             |-> directory of all tuples     asked only while there are connections
 //!             |-> expectations                asked only while there are any
+//!             |-> directory of sources        of clients that are translated, so that they are by the same address again
 //!             \-> who received it, or where that is one for all: a symmetric hash
 //! ```
 //!
@@ -38,6 +39,8 @@ pub struct Shared {
     directory: Directory,
     /// Connections of all workers.
     connections: AtomicU32,
+    /// Sources in the directory.
+    sources: AtomicU32,
     expected: Expected,
 }
 
@@ -108,6 +111,7 @@ impl Shared {
             hasher: Hasher::new(&mut fastrand::Rng::with_seed(seed)),
             directory: Directory::new(settings.max()),
             connections: AtomicU32::new(0),
+            sources: AtomicU32::new(0),
             expected: Expected {
                 count: AtomicU32::new(0),
                 filter: (0..FILTER).map(|_| AtomicU32::new(0)).collect(),
@@ -152,7 +156,8 @@ impl Shared {
         // Expectations are of connections.
         if self.connections.load(Relaxed) != 0 {
             let t = seen(t);
-            let found = self.directory.find(self.hasher.tuple(&t)).or_else(|| self.expecting(&t));
+            let found = self.directory.find(self.hasher.tuple(&t));
+            let found = found.or_else(|| self.expecting(&t)).or_else(|| self.with_source(&t));
             if let Some(worker) = found {
                 return worker;
             }
@@ -189,6 +194,14 @@ impl Shared {
         match tuple.or_else(|| dissect::tuple(network, &at, 0, |_| 0)) {
             Some(tuple) => self.owner(&tuple, receiver),
             None => receiver.unwrap_or(0),
+        }
+    }
+
+    /// The worker that has connections of a source.
+    fn with_source(&self, t: &Tuple) -> Option<usize> {
+        match self.sources.load(Relaxed) {
+            0 => None,
+            _ => self.directory.find(self.hasher.source(t)),
         }
     }
 
@@ -265,6 +278,23 @@ impl Member {
     /// Takes both tuples of a connection back.
     pub fn release(&self, tuples: [&Tuple; 2]) {
         tuples.into_iter().for_each(|t| self.shared.directory.release(self.hash(t), self.worker));
+    }
+
+    /// Enters the source of a connection; `false` if it is there already. The connection that has entered it takes it back.
+    pub fn claim_source(&self, original: &Tuple) -> bool {
+        let hash = self.shared.hasher.source(&seen(original));
+        let claimed =
+            self.shared.directory.find(hash).is_none() && self.shared.directory.claim(hash, self.worker).is_ok();
+        if claimed {
+            self.shared.sources.fetch_add(1, Relaxed);
+        }
+        claimed
+    }
+
+    /// Takes the source of a connection back.
+    pub fn release_source(&self, original: &Tuple) {
+        self.shared.directory.release(self.shared.hasher.source(&seen(original)), self.worker);
+        self.shared.sources.fetch_sub(1, Relaxed);
     }
 
     /// Enters an expectation.

@@ -61,9 +61,15 @@ impl Sources {
 
 impl Conntrack {
     /// Makes a connection findable by its source (`nf_nat_setup_info()` does it when source translation is decided).
-    /// It stays so until it ends.
+    /// It stays so until it ends. Of several workers the first one that has a connection of a source is given what begins there
+    /// from then on, since only its own can be found.
     pub fn link_source(&mut self, n: u32) {
         if self.store[n].flags & flag::BY_SOURCE == 0 {
+            if let Some(member) = &self.member
+                && member.claim_source(&self.store[n].original)
+            {
+                self.store[n].flags |= flag::SOURCE_CLAIMED;
+            }
             let room = self.settings.max() as usize;
             self.sources.insert(&mut self.store, &self.hasher, n, room);
         }

@@ -221,6 +221,25 @@ fn limits_are_for_all_workers_together() {
 }
 
 #[test]
+fn what_a_translated_client_begins_meets_the_worker_that_has_its_other_connections() {
+    let shared = shared();
+    let mut tables: Vec<Conntrack> = (0..WORKERS).map(|worker| table(&shared, worker)).collect();
+    let to = |server: &'static str, port| Ipv4::new(A, server) / Udp::new(port, 53);
+    let mut first = tracked(&mut tables[2], to(B, 1000));
+    let n = tables[2].resolve(&first.meta.ct).unwrap();
+    tables[2].link_source(n);
+    assert_eq!(tables[2].confirm(&mut first), Verdict::Accept);
+    let at = |packet: Frame, receiver| shared.whose(&packet.build(), Some(receiver));
+    for receiver in 0..WORKERS {
+        assert_eq!(at(to("198.18.7.7", 1000), receiver), Whose::Of(2));
+        assert_eq!(at(to("198.18.7.7", 1001), receiver), Whose::Of(receiver));
+        assert_eq!(at(Ipv4::new(A, "198.18.7.7") / Tcp::new(1000, 53), receiver), Whose::Of(receiver));
+    }
+    tables[2].kill(n);
+    assert_eq!(at(to("198.18.7.7", 1000), 1), Whose::Of(1));
+}
+
+#[test]
 fn what_is_expected_meets_the_worker_that_expects_it() {
     let shared = shared();
     let mut tables: Vec<Conntrack> = (0..WORKERS).map(|worker| table(&shared, worker)).collect();

@@ -16,8 +16,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For so many workers, at most 255. Secrets come from `seed`.
-    pub fn new(workers: usize, settings: &Settings, seed: u64) -> Self {
+    /// For so many workers, at most [`WORKERS`](penstock_program::cells::WORKERS).
+    pub fn new(workers: usize, settings: &Settings) -> Self {
+        let seed = fastrand::u64(..);
         let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, seed);
         Shared { tracking, limits: Default::default(), seed }
     }
@@ -54,6 +55,16 @@ impl Member {
     pub(crate) fn first_of(&self, bits: u32) -> u64 {
         let workers = self.shared.as_ref().map_or(1, |s| s.tracking.workers());
         ((1u64 << bits) / workers as u64) * self.number as u64
+    }
+
+    /// Of random numbers that are the same for all workers.
+    pub(crate) fn common_seed(&self) -> u64 {
+        self.shared.as_ref().map_or(self.seed, |shared| shared.seed)
+    }
+
+    /// What nobody may guess, and all workers know, comes from this.
+    pub(crate) fn secrets(&self) -> fastrand::Rng {
+        self.shared.as_ref().map_or_else(fastrand::Rng::new, |shared| fastrand::Rng::with_seed(shared.seed))
     }
 
     pub(crate) fn limits(&self) -> [SharedLimits; 2] {

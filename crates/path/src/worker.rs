@@ -144,7 +144,7 @@ impl State {
         let seed = member.seed;
         let [limits, limits6] = member.limits();
         State {
-            worker: WorkerNumber::FIRST,
+            worker: WorkerNumber::new(member.number).unwrap_or_default(),
             counters: Counters::default(),
             limits,
             limits6,
@@ -161,8 +161,8 @@ impl State {
             next_expiry: 0,
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),
-            queue_seed: fastrand::Rng::with_seed(!seed).u32(..),
-            proxies: Proxies::new(&mut fastrand::Rng::new()),
+            queue_seed: fastrand::Rng::with_seed(!member.common_seed()).u32(..),
+            proxies: Proxies::new(&mut member.secrets()),
             queues: Queues::default(),
             unresolved: Unresolved::default(),
             ipsec: Ipsec::new(net, None),
