@@ -2,7 +2,7 @@
 //!
 //! Everything here needs root; without it, it is skipped, and says so. So is what needs a program that is not installed.
 //! `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default 40000000), `PENSTOCK_LIVE_SECONDS` how long
-//! rulesets are reloaded under load (default 5).
+//! rulesets are reloaded under load (default 5), `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
 mod capture;
 mod edges;
@@ -19,6 +19,7 @@ mod programs;
 mod see;
 mod systemd;
 mod uppers;
+mod workers;
 
 use std::time::Duration;
 

@@ -221,10 +221,14 @@ impl Net {
         Reading { child: command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap() }
     }
 
-    /// Starts the dataplane, and waits until it answers.
+    /// Starts the dataplane, and waits until it answers. It has as many workers as the environment says, unless they are given.
     pub fn up(&mut self, args: &str) {
         let log = std::fs::File::create(self.directory.join("log")).unwrap();
-        let mut command = self.command(&self.r, &format!("exec $PENSTOCK up {args}"));
+        let workers = match args.contains("--workers") {
+            true => String::new(),
+            false => format!("--workers {}", setting("PENSTOCK_LIVE_WORKERS", 1)),
+        };
+        let mut command = self.command(&self.r, &format!("exec $PENSTOCK up {args} {workers}"));
         self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until("the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }

@@ -171,6 +171,21 @@ fn path(view: &View<'_>, metrics: &mut Metrics) {
     let drops = counters.all_drops().map(|(reason, count)| (reason.text(), count));
     metrics.counters("drops", "Packets that were dropped, by reason.", "reason", drops);
     metrics.gauge("queued", "Packets that wait for programs.", status.queued);
+    let workers = || status.workers.iter().enumerate().map(|(number, worker)| (number.to_string(), worker));
+    metrics.family("worker_frames", "counter", "Frames of a worker, by what it did with them.");
+    for (number, worker) in workers() {
+        for (way, frames) in [
+            ("received", worker.received),
+            ("handed_over", worker.handed_over),
+            ("taken_over", worker.taken_over),
+        ] {
+            metrics.told("worker_frames_total", &[("worker", &number), ("way", way)], frames);
+        }
+    }
+    metrics.family("worker_load", "gauge", "Percent of the last second that a worker was at work.");
+    for (number, worker) in workers() {
+        metrics.told("worker_load", &[("worker", &number)], worker.load);
+    }
     metrics.family("undelivered", "counter", "Packets for the host that no port could take there.");
     metrics.told("undelivered_total", &[], status.undelivered);
 }
@@ -229,6 +244,7 @@ mod tests {
             host_refused: 3,
         };
         let status = Status {
+            workers: vec![Default::default(); 2],
             ports: vec![port],
             counters: Default::default(),
             connections: 4,

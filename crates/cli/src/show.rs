@@ -11,7 +11,7 @@ use std::time::Duration;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{ShowAs, Took};
-use penstock_daemon::{Traffic, View};
+use penstock_daemon::{Traffic, View, WorkerStatus};
 use serde_json::json;
 
 use crate::dataplane::{ask, connect};
@@ -169,6 +169,20 @@ fn words(view: &View<'_>) -> String {
             }
         }
     }
+    if status.workers.len() > 1 {
+        let _ = writeln!(
+            out,
+            "\n{:<16}{:>14} {:>16}{:>14} {:>16} {:>6}",
+            "worker", "received", "handed over", "taken over", "connections", "load"
+        );
+        for (number, w) in status.workers.iter().enumerate() {
+            let WorkerStatus { received, handed_over, taken_over, load, connections } = w;
+            let _ = writeln!(
+                out,
+                "{number:<16}{received:>14} {handed_over:>16}{taken_over:>14} {connections:>16} {load:>4} %"
+            );
+        }
+    }
     let counters = &status.counters;
     let _ = writeln!(
         out,
@@ -215,6 +229,19 @@ fn json(view: &View<'_>) -> serde_json::Value {
             })
         })
         .collect();
+    let workers: Vec<_> = status
+        .workers
+        .iter()
+        .map(|w| {
+            json!({
+                "received": w.received,
+                "handed_over": w.handed_over,
+                "taken_over": w.taken_over,
+                "connections": w.connections,
+                "load_percent": w.load,
+            })
+        })
+        .collect();
     let counters = &status.counters;
     let drops: serde_json::Map<_, _> =
         counters.all_drops().map(|(reason, count)| (reason.text().to_owned(), count.into())).collect();
@@ -227,6 +254,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
             "commit_ms": view.took.commit.as_secs_f64() * 1e3,
         },
         "ports": ports,
+        "workers": workers,
         "packets": {
             "received": counters.received,
             "forwarded": counters.forwarded,

@@ -14,6 +14,7 @@ use penstock_daemon::{Config, Driver, KeepState, PortConfig, Printer, QueueConfi
 use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
+use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
 use crate::files::SystemFiles;
@@ -37,7 +38,12 @@ const OPTIONS: &[Opt] = &[
          works), xdp-generic; by default AF_XDP where it needs no copies, else packet sockets",
     )
     .takes("DRIVER", Values::OneOf(&DRIVERS)),
-    long("workers", "threads that do packets: 1; more are not there yet").takes("N", Values::Any),
+    long(
+        "workers",
+        "threads that do packets, or auto: as many as some device has queues, and there are processors;\n\
+         1 by default",
+    )
+    .takes("N", Values::Any),
     long("engine", "jit (machine code, made in the background) or interpreter; jit by default")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("sysctl", "settings of the path: timeouts and limits as sysctl(8) names them")
@@ -80,6 +86,7 @@ fn usage() -> String {
 struct Options {
     ports: Vec<PortConfig>,
     driver: Driver,
+    workers: Option<usize>,
     rules: Option<PathBuf>,
     engine: Engine,
     settings: Settings,
@@ -98,6 +105,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     let mut options = Options {
         ports: Vec::new(),
         driver: Driver::Auto,
+        workers: Some(1),
         rules: None,
         engine: Engine::Jit,
         settings: Settings::default(),
@@ -122,16 +130,17 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 options.driver =
                     found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
             }
-            Long("workers") => match parser.value().map_err(sentence)?.to_string_lossy().parse::<u32>() {
-                Ok(1) => {}
-                Ok(2..) => {
-                    return Err(
-                        "--workers: one worker serves all queues of all devices; more are not there yet"
-                            .into(),
-                    );
-                }
-                _ => return Err("--workers takes a number from 1 on".into()),
-            },
+            Long("workers") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let number = || text.parse().ok().filter(|number| (1..=WORKERS).contains(number));
+                options.workers =
+                    match &*text {
+                        "auto" => None,
+                        _ => Some(number().ok_or_else(|| {
+                            format!("--workers takes `auto`, or a number from 1 to {WORKERS}")
+                        })?),
+                    };
+            }
             Long("engine") => match parser.value().map_err(sentence)?.to_str() {
                 Some("jit") => {
                     penstock_jit::supported().map_err(|e| format!("--engine jit: {e}"))?;
@@ -220,6 +229,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let config = Config {
         ports: options.ports,
         driver: options.driver,
+        workers: options.workers,
         rules: options.rules,
         state: options.state.map(|path| KeepState { path, go_on_without: options.go_on_without }),
         readers: options.readers,
@@ -308,11 +318,9 @@ mod tests {
             ("eth0 eth1=eth0", "`eth1=eth0` is given twice"),
             ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
             ("eth0 --driver dpdk", "there is no driver `dpdk`"),
-            ("eth0 --workers 0", "--workers takes a number from 1 on"),
-            (
-                "eth0 --workers 2",
-                "--workers: one worker serves all queues of all devices; more are not there yet",
-            ),
+            ("eth0 --workers 0", "--workers takes `auto`, or a number from 1 to 64"),
+            ("eth0 --workers 65", "--workers takes `auto`, or a number from 1 to 64"),
+            ("eth0 --workers all", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --sysctl a", "--sysctl takes NAME=VALUE, a number, not `a`"),
         ] {
             assert_eq!(ports(line), Err(message.to_owned()), "{line}");

@@ -283,8 +283,8 @@ impl Member {
     /// Enters the source of a connection; `false` if it is there already. The connection that has entered it takes it back.
     pub fn claim_source(&self, original: &Tuple) -> bool {
         let hash = self.shared.hasher.source(&seen(original));
-        let claimed =
-            self.shared.directory.find(hash).is_none() && self.shared.directory.claim(hash, self.worker).is_ok();
+        let claimed = self.shared.directory.find(hash).is_none()
+            && self.shared.directory.claim(hash, self.worker).is_ok();
         if claimed {
             self.shared.sources.fetch_add(1, Relaxed);
         }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::Tap;
@@ -14,17 +15,19 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{Files, Origin};
 use penstock_netlink::{Monitor, Policies, Socket, State};
 use penstock_packet::Packet;
-use penstock_path::{Dataplane, Engine, LogRecord, Settings, TraceRecord};
+use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord};
+use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
 use crate::control::{NftCall, Rules, Server, ShowAs, Took, listen};
+use crate::crew::{Crew, crew, is_for_one};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::lines::Lines;
 use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
-use crate::ports::{Driver, Port, WireConfig};
+use crate::ports::{Driver, Held, Port, WireConfig, WireShare};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
@@ -33,7 +36,8 @@ use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::talkers::Talker;
 use crate::turn::Turn;
-use crate::worker::{In, Named, Request, Status, Worker};
+use crate::worker::{In, Load, Named, Request, Status, Worker};
+use crate::workers::{Workers, parts};
 use crate::{log, metrics, rights, seccomp};
 
 /// A device that is to be a port.
@@ -85,6 +89,8 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// What carries their frames.
     pub driver: Driver,
+    /// How many threads do packets; `None` for as many as the devices have queues, up to the processors.
+    pub workers: Option<usize>,
     /// The ruleset to begin with, read again at `SIGHUP`.
     pub rules: Option<PathBuf>,
     /// Where ruleset and connections are kept from one process to the next.
@@ -144,7 +150,8 @@ pub struct View<'a> {
 pub struct Daemon {
     guardian: Guardian,
     taken: Vec<Taken>,
-    worker: Thread<Request>,
+    workers: Arc<Workers>,
+    working: Vec<JoinHandle<()>>,
     follow: Thread<Ask, Vec<Taken>>,
     rules: Arc<Rules>,
     offload: Arc<Offload>,
@@ -162,10 +169,14 @@ pub fn run(config: Config) -> Result<(), String> {
     let _turn = Turn::wait()?;
     clean_up(&mut socket);
     let mut left = Left::find();
+    let workers = match config.workers {
+        Some(workers) => workers,
+        None => workers_for(&mut socket, &config.ports)?,
+    };
     let mut prepared = Vec::new();
     for port in &config.ports {
         let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
-        prepared.push(prepare(&mut socket, &port.device, &port.name, index)?);
+        prepared.push(prepare(&mut socket, &port.device, &port.name, index, workers > 1)?);
     }
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
@@ -175,21 +186,22 @@ pub fn run(config: Config) -> Result<(), String> {
             log(format_args!("what is taken cannot be written down: {e}"));
         }
         let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
-        let started = heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir, &mut left));
+        let started =
+            heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir, &mut left, workers));
         let started = started.map(|parts| (listener, parts));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
         }
         started
     });
-    let (listener, (worker, follow, rules, offload, config)) = match started {
+    let (listener, (workers, working, follow, rules, offload, config)) = match started {
         Ok(started) => started,
         Err(e) => {
             guardian.dismiss();
             return Err(e);
         }
     };
-    let daemon = Daemon { guardian, taken, worker, follow, rules, offload, config };
+    let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config };
     let begun = daemon.begin(kept, &left);
     let keeping = begun.and_then(|()| daemon.keep());
     let result = keeping.and_then(|keeping| {
@@ -225,8 +237,27 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
 }
 
 /// A thread, what it is asked by, and what it ends with.
-type Thread<T, E = ()> = (Arc<Inbox<T>>, std::thread::JoinHandle<E>);
-type Parts = (Thread<Request>, Thread<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
+type Thread<T, E> = (Arc<Inbox<T>>, JoinHandle<E>);
+type Parts =
+    (Arc<Workers>, Vec<JoinHandle<()>>, Thread<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
+
+/// Most workers that make sense: as many as there are processors, and queues of some device.
+fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
+    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let queues = ports.iter().filter_map(|port| Some(state.device(&port.device)?.queues as usize)).max();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(queues.unwrap_or(1).clamp(1, processors.min(WORKERS)))
+}
+
+/// What a worker has of all ports.
+#[derive(Default)]
+struct Part {
+    outs: Vec<Out>,
+    wires: Vec<In>,
+    hosts: Vec<In>,
+    names: Vec<Named>,
+    held: Vec<Option<Held>>,
+}
 
 impl Daemon {
     fn start(
@@ -236,6 +267,7 @@ impl Daemon {
         taps: Vec<Tap>,
         heir: Heir,
         left: &mut Left,
+        count: usize,
     ) -> Result<Parts, String> {
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         // Changes from here on are told.
@@ -250,7 +282,7 @@ impl Daemon {
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             followed.push(Followed::new(taken.clone(), own, &device.link));
             let _shut = left.release(taken.device);
-            let port = Port::open(taken.clone(), wire, config.driver, tap)?;
+            let port = Port::open(taken.clone(), wire, config.driver, tap, count)?;
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
         }
@@ -264,7 +296,7 @@ impl Daemon {
         }
         remove_left();
         let pins = config.persist.as_deref().map(Pins::new).transpose()?;
-        let inbox = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
+        let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
         let offload = Offload::new(
@@ -272,54 +304,87 @@ impl Daemon {
             config.offload,
             pins,
         );
-        let follow = Follow {
+        let mut follow = Follow {
             socket: own,
             monitor,
             state,
             policies,
             offload: offload.clone(),
             ports: followed,
-            worker: inbox.clone(),
+            workers: workers.clone(),
+            for_one: false,
             asks: asks.clone(),
             driver: config.driver,
             heir,
         };
         let net = Arc::new(follow.network());
         offload.set_network(&net);
+        let indexes = follow.indexes();
+        follow.for_one = is_for_one(&net, &indexes);
         let settings = Settings { host_stack: true, ..config.settings.clone() };
-        let mut path = Dataplane::new(net.clone(), settings);
-        path.set_engine(config.engine);
-        let (mut outs, mut wires, mut hosts, mut names, mut held) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut parts: Vec<Part> = (0..count).map(|_| Default::default()).collect();
         for (number, port) in ports.into_iter().enumerate() {
-            names.push(Named {
+            let named = Named {
                 name: port.taken.name.clone(),
                 device: port.taken.port.clone(),
                 carrier: port.wire.carrier.to_string(),
-            });
-            wires.extend(port.wire.rx.into_iter().map(|rx| In { port: number, rx }));
-            hosts.push(In { port: number, rx: port.host_rx });
-            let (tx, host_tx) = (port.wire.tx, port.host_tx);
-            outs.push(Out { index: port.taken.tap, tx, host_tx, traffic: Default::default(), dhcp_until: 0 });
-            held.push(Some(port.wire.held));
+            };
+            let dhcp_until = Arc::default();
+            for ((share, host), part) in port.wire.share().into_iter().zip(port.host).zip(&mut parts) {
+                let WireShare { rx, tx, spread, held, .. } = share;
+                let (host_rx, host_tx) = host;
+                part.wires.extend(rx.into_iter().map(|rx| In { port: number, rx, spread }));
+                part.hosts.push(In { port: number, rx: host_rx, spread: true });
+                let (index, dhcp_until) = (port.taken.tap, Arc::clone(&dhcp_until));
+                part.outs.push(Out { index, tx, host_tx, traffic: Default::default(), dhcp_until });
+                part.names.push(named.clone());
+                part.held.push(held);
+            }
         }
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
         let lines = Lines::start().map_err(failed("a thread"))?;
-        let sink = LiveSink::new(outs, net, asks.clone(), (config.printer)(), lines);
-        let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
-        path.set_flow_offload(offloader, devices, config.offload);
-        let worker = Worker { path, sink, wires, hosts, names, held, inbox: inbox.clone() };
-        let rules = Arc::new(Rules::new(inbox.clone(), offload.clone(), &config));
-        let working = spawn("worker", move || worker.run())?;
-        let following = match spawn("follow", move || follow.run()) {
+        let shared = (count > 1).then(|| Shared::new(count, &settings));
+        let crews: Vec<Option<Crew>> = match &shared {
+            None => vec![None],
+            Some(shared) => {
+                crew(shared.tracking(), workers.inboxes(), &net, &indexes).into_iter().map(Some).collect()
+            }
+        };
+        let mut all = Vec::new();
+        for (number, (part, crew)) in parts.into_iter().zip(crews).enumerate() {
+            let (net, settings) = (net.clone(), settings.clone());
+            let mut path = match &shared {
+                None => Dataplane::new(net.clone(), settings),
+                Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
+            };
+            path.set_engine(config.engine);
+            let sink = LiveSink::new(part.outs, net, asks.clone(), (config.printer)(), lines.clone());
+            let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
+            path.set_flow_offload(offloader, devices, config.offload);
+            let Part { wires, hosts, names, held, .. } = part;
+            let inbox = workers.inboxes()[number].clone();
+            let load = Load::default();
+            all.push(Worker { path, sink, wires, hosts, names, held, inbox, crew, load });
+        }
+        let rules = Arc::new(Rules::new(workers.clone(), offload.clone(), &config));
+        let mut working = Vec::new();
+        let begin = || {
+            for (number, worker) in all.drain(..).enumerate() {
+                let name = if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
+                working.push(spawn(&name, move || worker.run())?);
+            }
+            spawn("follow", move || follow.run())
+        };
+        let following = match begin() {
             Ok(thread) => thread,
             Err(e) => {
-                inbox.send(Request::Stop);
-                let _ = working.join();
+                workers.tell(|| Request::Stop);
+                working.into_iter().for_each(|thread| drop(thread.join()));
                 return Err(e);
             }
         };
-        Ok(((inbox, working), (asks, following), rules, offload, Arc::new(config)))
+        Ok((workers, working, (asks, following), rules, offload, Arc::new(config)))
     }
 
     /// Indexes and names of the TAPs.
@@ -351,7 +416,7 @@ impl Daemon {
                 self.load_rules()?;
             }
         }
-        self.worker.0.send(Request::Begin);
+        self.workers.tell(|| Request::Begin);
         Ok(())
     }
 
@@ -359,12 +424,18 @@ impl Daemon {
     fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);
-        let (to, loaded) = channel();
-        self.worker.0.send(Request::Load(connections, to));
-        match loaded.recv_timeout(PATIENCE) {
-            Ok(Ok(connections)) => log(format_args!("{connections} connections go on")),
-            Ok(Err(e)) => log(format_args!("not all connections go on: {e}")),
-            Err(_) => return Err("the dataplane does not answer".into()),
+        let ports: Vec<u32> = self.taken.iter().map(|taken| taken.tap).collect();
+        let for_one = self.offload.network().is_some_and(|net| is_for_one(&net, &ports));
+        let count = if for_one { 1 } else { self.workers.count() };
+        let mut loaded: Result<usize, String> = Ok(0);
+        for (worker, part) in parts(&connections, count).into_iter().enumerate() {
+            let part = self.workers.ask_one(worker, |to| Request::Load(part, to), PATIENCE);
+            let part = part.ok_or("the dataplane does not answer")?;
+            loaded = loaded.and_then(|all| Ok(all + part?));
+        }
+        match loaded {
+            Ok(connections) => log(format_args!("{connections} connections go on")),
+            Err(e) => log(format_args!("not all connections go on: {e}")),
         }
         Ok(())
     }
@@ -388,8 +459,8 @@ impl Daemon {
     /// Begins to keep the state, if it is to be kept.
     fn keep(&self) -> Result<Option<Keeping>, String> {
         let Some(state) = &self.config.state else { return Ok(None) };
-        let (rules, worker) = (self.rules.clone(), self.worker.0.clone());
-        let keeper = Keeper { path: state.path.clone(), links: self.links(), rules, worker };
+        let (rules, workers) = (self.rules.clone(), self.workers.clone());
+        let keeper = Keeper { path: state.path.clone(), links: self.links(), rules, workers };
         Keeping::begin(keeper).map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
@@ -428,7 +499,7 @@ impl Daemon {
         });
         let server = Server::new(
             self.rules.clone(),
-            self.worker.0.clone(),
+            self.workers.clone(),
             self.offload.clone(),
             self.config.clone(),
             end,
@@ -441,8 +512,8 @@ impl Daemon {
             thread.spawn(move || metrics::serve(&listener, &for_metrics)).map_err(failed)?;
         }
         for queue in self.config.queues.clone() {
-            let (thread, worker) = (std::thread::Builder::new().name("queue".into()), self.worker.0.clone());
-            thread.spawn(move || queues::serve(&queue, &worker)).map_err(failed)?;
+            let (thread, workers) = (std::thread::Builder::new().name("queue".into()), self.workers.clone());
+            thread.spawn(move || queues::serve(&queue, &workers)).map_err(failed)?;
         }
         notify("READY=1");
         log("running");
@@ -475,16 +546,14 @@ impl Daemon {
                 looked = Instant::now();
                 self.offload.refresh();
             }
-            if self.worker.1.is_finished() || self.follow.1.is_finished() {
+            if self.working.iter().any(JoinHandle::is_finished) || self.follow.1.is_finished() {
                 return Err("a part of the dataplane has ended".into());
             }
             if let Some(period) = watchdog.0
                 && fed.elapsed() >= period
             {
                 fed = Instant::now();
-                let (to, from) = channel();
-                self.worker.0.send(Request::Status(to));
-                if from.recv_timeout(period).is_ok() {
+                if self.workers.ask(Request::Status, period).is_some() {
                     notify("WATCHDOG=1");
                 }
             }
@@ -495,12 +564,12 @@ impl Daemon {
     fn stop(self, socket: &mut Socket) {
         notify("STOPPING=1");
         self.follow.0.send(Ask::Stop);
-        self.worker.0.send(Request::Stop);
+        self.workers.tell(|| Request::Stop);
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
         let taken = self.follow.1.join().unwrap_or(self.taken);
         self.offload.end();
         give_all_back(socket, &taken);
-        let _ = self.worker.1.join();
+        self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
         log(format_args!("ended; {} devices are given back", taken.len()));
     }

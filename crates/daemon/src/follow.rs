@@ -11,6 +11,7 @@ use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State};
 
+use crate::crew::{Meeting, is_for_one};
 use crate::guardian::Heir;
 use crate::inbox::Inbox;
 use crate::log;
@@ -18,6 +19,7 @@ use crate::offload::{Offload, OffloadPort};
 use crate::ports::{Driver, Wire, WireConfig};
 use crate::takeover::{Taken, record, resume, stands_on};
 use crate::worker::Request;
+use crate::workers::Workers;
 
 /// What others ask of this thread.
 #[derive(Debug)]
@@ -64,7 +66,9 @@ pub(crate) struct Follow {
     pub(crate) policies: Option<Policies>,
     pub(crate) ports: Vec<Followed>,
     pub(crate) offload: Arc<Offload>,
-    pub(crate) worker: Arc<Inbox<Request>>,
+    pub(crate) workers: Arc<Workers>,
+    /// One worker has all packets of the network.
+    pub(crate) for_one: bool,
     pub(crate) asks: Arc<Inbox<Ask>>,
     pub(crate) driver: Driver,
     pub(crate) heir: Heir,
@@ -76,6 +80,11 @@ impl Follow {
         let is_below =
             |p: &Followed| p.taken.tap == device.link.index || stands_on(&self.state, device, p.taken.tap);
         self.ports.iter().position(is_below)
+    }
+
+    /// Indexes of the TAPs.
+    pub(crate) fn indexes(&self) -> Arc<[u32]> {
+        self.ports.iter().map(|port| port.taken.tap).collect()
     }
 
     /// The network of what is known. Rules see the kind of the device, not that a TAP stands for it, and ports of a bridge
@@ -190,9 +199,19 @@ impl Follow {
         self.state.refresh(&mut self.socket, changed)?;
         let net = Arc::new(self.network());
         let chains = self.offload.set_network(&net);
-        self.worker.send(Request::Network(net));
+        let for_one = is_for_one(&net, &self.indexes());
+        let before = std::mem::replace(&mut self.for_one, for_one);
+        if self.for_one && !before && self.workers.count() > 1 {
+            log(
+                "from now on one worker does all packets: ports are in a bridge, or there are tunnels or IPsec",
+            );
+            self.workers.gather(&net);
+        } else {
+            self.workers.tell(|| Request::Network(net.clone()));
+        }
         if let Some(chains) = chains {
-            self.worker.send(Request::Offloaded(chains));
+            let meeting = Meeting::of(self.workers.count());
+            self.workers.tell(|| Request::Offloaded(chains.clone(), meeting.clone()));
         }
         if links {
             self.follow_ports();
@@ -220,9 +239,10 @@ impl Follow {
             let opened = resume(&mut self.socket, &port.taken, &device).and_then(|()| {
                 let (name, index, config) = (&port.taken.port, device.link.index, WireConfig::of(&device));
                 // AF_XDP may ask for more locked memory than there is by now.
-                let wire = Wire::open(name, index, config, self.driver).or_else(|e| {
+                let workers = self.workers.count();
+                let wire = Wire::open(name, index, config, self.driver, workers).or_else(|e| {
                     log(format_args!("{e}: trying a packet socket"));
-                    Wire::open(name, index, config, Driver::Packet)
+                    Wire::open(name, index, config, Driver::Packet, workers)
                 })?;
                 wire.fit(&port.tap).map_err(|e| format!("{}: {e}", port.taken.name))?;
                 Ok(wire)
@@ -237,9 +257,11 @@ impl Follow {
                     (port.gone, port.carrier) = (false, None);
                     self.heir.tell(number, device.link.index);
                     if let Some(running) = self.offload.set_port(OffloadPort::of(&port.taken, &wire)) {
-                        self.worker.send(Request::Offloaded(running));
+                        let meeting = Meeting::of(self.workers.count());
+                        self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
                     }
-                    self.worker.send(Request::Wire(number, Some(Box::new(wire))));
+                    let share = |share| Request::Wire(number, Some(Box::new(share)));
+                    self.workers.tell_each(wire.share().into_iter().map(share));
                     again = true;
                 }
                 Err(e) => log(format_args!("{}: the device is back, but {e}", port.taken.name)),
@@ -280,7 +302,7 @@ impl Follow {
                 if !std::mem::replace(&mut port.gone, true) {
                     log(format_args!("{}: the device is gone", port.taken.port));
                     self.offload.lose_port(port.taken.tap);
-                    self.worker.send(Request::Wire(number, None));
+                    self.workers.tell(|| Request::Wire(number, None));
                 }
                 continue;
             };

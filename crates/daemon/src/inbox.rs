@@ -37,6 +37,12 @@ impl<T> Inbox<T> {
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 
+    /// Wakes who waits for the descriptor, without a message.
+    pub fn ring(&self) {
+        self.waiting.store(true, Ordering::Release);
+        let _ = (&self.event).write(&1u64.to_ne_bytes());
+    }
+
     /// Leaves a message unless so many wait already; whether it did.
     pub fn try_send(&self, message: T, limit: usize) -> bool {
         self.offer(message, limit).is_ok()

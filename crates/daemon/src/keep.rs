@@ -8,10 +8,10 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::control::Rules;
-use crate::inbox::Inbox;
 use crate::log;
 use crate::state::{State, replace};
 use crate::worker::Request;
+use crate::workers::Workers;
 
 /// Time between two writings.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) links: Vec<(u32, String)>,
     pub(crate) rules: Arc<Rules>,
-    pub(crate) worker: Arc<Inbox<Request>>,
+    pub(crate) workers: Arc<Workers>,
 }
 
 impl Keeper {
@@ -42,15 +42,16 @@ impl Keeper {
 
     fn connections(&self) -> Result<String, String> {
         let mut parts = Vec::new();
-        let mut next = Some(0);
-        while let Some(from) = next {
-            let (to, part) = channel();
-            self.worker.send(Request::Dump(from, TOGETHER, to));
-            let (text, more) = part.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer")?;
-            parts.push(text);
-            next = more;
+        for worker in 0..self.workers.count() {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let part = self.workers.ask_one(worker, |to| Request::Dump(from, TOGETHER, to), PATIENCE);
+                let (text, more) = part.ok_or("the dataplane does not answer")?;
+                parts.push(text);
+                next = more;
+            }
         }
-        Ok(whole(&parts))
+        Ok(sound(&crate::workers::whole(&parts)))
     }
 
     /// Writes the file from time to time until the end is told, which is when the sender is dropped.
@@ -96,11 +97,11 @@ impl Keeping {
 
 /// One dump of parts between which packets passed: connections that ended in one and began anew in another part are there
 /// once, and expectations of connections that are not there are left out.
-fn whole(parts: &[String]) -> String {
+fn sound(dump: &str) -> String {
     let mut out = String::new();
     let mut tuples: HashSet<(&str, &str)> = HashSet::new();
     let mut numbers: HashSet<&str> = HashSet::new();
-    for line in parts.iter().flat_map(|part| part.lines()) {
+    for line in dump.lines() {
         let field = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key));
         let tuple = |key: &str| Some((field("proto=")?, field(key)?));
         let good = match line.split(' ').next() {
@@ -138,6 +139,6 @@ mod tests {
             format!("{}{}expect master=9 x\nexpect master=2 y\n", flow(5, 7), flow(6, 9)),
         ];
         let expected = format!("{}{}expect master=2 y\n", parts[0], flow(6, 9));
-        assert_eq!(whole(&parts), expected);
+        assert_eq!(sound(&parts.concat()), expected);
     }
 }

@@ -18,7 +18,9 @@
 //! - [`ports`]: how frames come and go.
 //! - [`host_side`]: which of the host's devices a frame on a TAP is of.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
-//! - [`worker`]: the thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`crew`], [`ring`], [`datagrams`]: several workers: whose a frame is, and how it comes to that one.
+//! - [`workers`]: all of them, for those who ask.
 //! - [`offload`]: flows and chains that devices do themselves.
 //! - [`follow`]: the thread that keeps the network in step with the kernel's.
 //! - [`state`], [`keep`]: what outlives the process on request.
@@ -27,7 +29,9 @@
 //! What it prints is told by [`Printer`], so that this crate knows no formats.
 
 pub mod control;
+mod crew;
 mod daemon;
+mod datagrams;
 mod dhcp;
 mod follow;
 mod guardian;
@@ -42,6 +46,7 @@ mod ports;
 mod probe;
 mod queues;
 mod rights;
+mod ring;
 mod seccomp;
 mod signals;
 mod sink;
@@ -51,6 +56,7 @@ mod takeover;
 mod talkers;
 mod turn;
 mod worker;
+mod workers;
 
 pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};
 pub use offload::Offloaded;
@@ -58,7 +64,7 @@ pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
 pub use sink::{PortTraffic, Traffic};
 pub use talkers::Talker;
-pub use worker::{PortStatus, Status};
+pub use worker::{PortStatus, Status, WorkerStatus};
 
 /// Nanoseconds since the epoch.
 pub fn now() -> u64 {

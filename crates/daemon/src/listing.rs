@@ -48,9 +48,6 @@ impl List {
                 Some(())
             }),
         };
-        if self == List::Flows && page.next.is_none() {
-            let _ = write!(page.text, "{}", path.flow_summary());
-        }
         page
     }
 }

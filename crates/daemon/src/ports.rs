@@ -66,10 +66,8 @@ pub struct Port {
     pub taken: Taken,
     /// The device.
     pub wire: Wire,
-    /// What the host sends.
-    pub host_rx: Rx,
-    /// What the host receives.
-    pub host_tx: Tx,
+    /// What the host sends and receives, for each worker.
+    pub host: Vec<(Rx, Tx)>,
 }
 
 /// The device of a port, opened.
@@ -77,16 +75,31 @@ pub struct Port {
 pub struct Wire {
     /// What carries its frames.
     pub carrier: Carrier,
-    /// Its queues.
-    pub rx: Vec<Rx>,
-    /// To it.
-    pub tx: Tx,
+    /// Its queues, by worker, and what each sends to it by.
+    pub sides: Vec<(Vec<Rx>, Tx)>,
+    /// Each worker receives its share; else there are more of them than queues.
+    pub spread: bool,
     /// The device, as programs on it need to know it.
     pub config: WireConfig,
     /// How its frames are received.
     pub(crate) receives: Receives,
     /// Keeps the device promiscuous, and the kernel from what it receives.
     pub held: Held,
+}
+
+/// A worker's share of the device of a port.
+#[derive(Debug)]
+pub struct WireShare {
+    /// What carries its frames.
+    pub carrier: Carrier,
+    /// Its queues.
+    pub rx: Vec<Rx>,
+    /// To it.
+    pub tx: Tx,
+    /// Each worker receives its share.
+    pub spread: bool,
+    /// What one of them holds.
+    pub held: Option<Held>,
 }
 
 /// What holds as long as the port is there.
@@ -129,19 +142,35 @@ impl WireConfig {
 
 impl Port {
     /// Opens both sides.
-    pub fn open(taken: Taken, config: WireConfig, driver: Driver, tap: Tap) -> Result<Port, String> {
-        let wire = Wire::open(&taken.port, taken.device, config, driver)?;
+    ///
+    /// The TAP has as many queues as there are workers; it is still called what it was when it was made.
+    pub fn open(
+        taken: Taken,
+        config: WireConfig,
+        driver: Driver,
+        tap: Tap,
+        workers: usize,
+    ) -> Result<Port, String> {
+        let wire = Wire::open(&taken.port, taken.device, config, driver, workers)?;
         let error = |e: std::io::Error| format!("{}: {e}", taken.name);
         wire.fit(&tap).map_err(error)?;
-        let host_rx = Rx::Tap(TapRx::new(tap.try_clone().map_err(error)?));
-        let host_tx = Tx::Tap(TapTx::new(tap));
-        Ok(Port { taken, wire, host_rx, host_tx })
+        let mut queues = (1..workers).map(|_| tap.queue()).collect::<Result<Vec<_>, _>>().map_err(error)?;
+        queues.insert(0, tap);
+        let sides = |tap: Tap| Ok((Rx::Tap(TapRx::new(tap.try_clone()?)), Tx::Tap(TapTx::new(tap))));
+        let host = queues.into_iter().map(sides).collect::<Result<_, _>>().map_err(error)?;
+        Ok(Port { taken, wire, host })
     }
 }
 
 impl Wire {
-    /// Opens the device with this name and index.
-    pub fn open(name: &str, index: u32, config: WireConfig, driver: Driver) -> Result<Wire, String> {
+    /// Opens the device with this name and index for so many workers.
+    pub fn open(
+        name: &str,
+        index: u32,
+        config: WireConfig,
+        driver: Driver,
+        workers: usize,
+    ) -> Result<Wire, String> {
         let error = |e: std::io::Error| format!("{name}: {e}");
         let held_promiscuous = promiscuous(index).map_err(error)?;
         let fits = config.mtu as usize + FRAME <= xdp::LONGEST;
@@ -156,17 +185,28 @@ impl Wire {
             Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
             Some(Err(_)) | None => None,
         };
-        let (rx, tx, carrier, receives) = match by_xdp {
-            Some(XdpDevice { rx, tx, kind, redirect }) => {
-                let rx = rx.into_iter().map(Rx::Xdp).collect();
-                (rx, Tx::Xdp(tx), Carrier::Xdp(kind), Receives::Xdp(redirect))
+        let send = || PacketTx::open(index).map(Tx::Packet).map_err(error);
+        let (sides, spread, carrier, receives) = match by_xdp {
+            Some(XdpDevice { queues, kind, redirect }) => {
+                let spread = queues.len() >= workers;
+                let mut sides: Vec<(Vec<Rx>, Option<Tx>)> =
+                    (0..workers).map(|_| Default::default()).collect();
+                for (number, (rx, tx)) in queues.into_iter().enumerate() {
+                    let (all, own) = &mut sides[number % workers];
+                    all.push(Rx::Xdp(rx));
+                    own.get_or_insert(Tx::Xdp(tx));
+                }
+                let with_tx = |(rx, tx): (_, Option<Tx>)| Ok((rx, tx.map_or_else(send, Ok)?));
+                let sides = sides.into_iter().map(with_tx).collect::<Result<_, String>>()?;
+                (sides, spread, Carrier::Xdp(kind), Receives::Xdp(redirect))
             }
             None => {
-                let rx = PacketRx::open(index, config.mtu as usize + FRAME).map_err(error)?;
-                let tx = PacketTx::open(index).map_err(error)?;
-                let socket = rx.as_fd().try_clone_to_owned().map_err(error)?;
-                let receives = Receives::Packet(Arc::new(vec![socket]));
-                (vec![Rx::Packet(rx)], Tx::Packet(tx), Carrier::Packet, receives)
+                let frame = config.mtu as usize + FRAME;
+                let rx = PacketRx::open_several(index, frame, workers).map_err(error)?;
+                let sockets = rx.iter().map(|rx| rx.as_fd().try_clone_to_owned());
+                let receives = Receives::Packet(Arc::new(sockets.collect::<Result<_, _>>().map_err(error)?));
+                let sides = rx.into_iter().map(|rx| Ok((vec![Rx::Packet(rx)], send()?)));
+                (sides.collect::<Result<_, String>>()?, true, Carrier::Packet, receives)
             }
         };
         let shut = Shut::device(index);
@@ -179,7 +219,15 @@ impl Wire {
             }
         };
         let held = Held { _promiscuous: held_promiscuous, _shut: shut };
-        Ok(Wire { carrier, rx, tx, config, receives, held })
+        Ok(Wire { carrier, sides, spread, config, receives, held })
+    }
+
+    /// What each worker gets of it.
+    pub fn share(self) -> Vec<WireShare> {
+        let Wire { carrier, sides, spread, held, .. } = self;
+        let mut held = Some(held);
+        let share = |(rx, tx)| WireShare { carrier, rx, tx, spread, held: held.take() };
+        sides.into_iter().map(share).collect()
     }
 
     /// Lets the host hand over what the wire can take: super-packets, or only frames.

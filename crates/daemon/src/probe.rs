@@ -30,8 +30,8 @@ const LINKTYPE_ETHERNET: u16 = 1;
 const LINKTYPE_RAW: u16 = 101;
 const LINKTYPE_NFLOG: u16 = 239;
 
-/// The side of the path.
-#[derive(Debug)]
+/// The side of the path, for each worker.
+#[derive(Clone, Debug)]
 pub(crate) struct Probe {
     /// By which its end is told.
     pub(crate) number: u32,

@@ -6,8 +6,9 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use penstock_conntrack::Direction;
@@ -16,9 +17,9 @@ use penstock_packet::Packet;
 use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_program::Hook;
 
-use crate::inbox::Inbox;
 use crate::log;
 use crate::worker::Request;
+use crate::workers::Workers;
 
 /// Between two tries to connect to a program.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -38,36 +39,54 @@ pub struct QueueConfig {
     pub socket: PathBuf,
 }
 
-/// The path's side of a program that listens.
+/// A program that listens, for all workers.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    open: Open,
+    to: SyncSender<Message>,
+    /// Number of the packet that it was given last; held while it is given one, so that they come in the order of their numbers.
+    last: Arc<Mutex<u64>>,
+    /// Packets without answer.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The path's side of a program that listens, in one worker.
 #[derive(Debug)]
 pub(crate) struct Listener {
     num: u16,
-    open: Open,
-    to: SyncSender<Message>,
-    /// Packets without answer, in their order; some may have ended meanwhile.
-    waiting: Vec<u64>,
+    program: Program,
+    /// Packets without answer, in their order, by the number that the program knows and the path's; some may have ended
+    /// meanwhile.
+    waiting: Vec<(u64, u64)>,
 }
 
 impl Listener {
     /// Gives a packet to the program.
     fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
-        let full = if self.open.fail_open { Queued::PassedBy } else { Queued::Full };
-        if self.waiting.len() >= (self.open.length as usize).min(MOST) {
+        let Program { open, to, last, waiting } = &self.program;
+        let full = if open.fail_open { Queued::PassedBy } else { Queued::Full };
+        if waiting.load(Relaxed) >= (open.length as usize).min(MOST) {
             return full;
         }
-        let message = Message::Packet(Box::new(queue_packet(record, packet, self.open.copy)));
-        if self.to.try_send(message).is_err() {
+        let mut packet = Box::new(queue_packet(record, packet, open.copy));
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        packet.id = last.wrapping_add(1);
+        let id = packet.id;
+        if to.try_send(Message::Packet(packet)).is_err() {
             return full;
         }
-        self.waiting.push(record.id);
+        *last = id;
+        waiting.fetch_add(1, Relaxed);
+        self.waiting.push((id, record.id));
         Queued::Held
     }
 
     /// The packets that an answer is for.
     fn answered(&mut self, answer: &Answer) -> Vec<u64> {
-        let is_meant = |id: &u64| *id == answer.id || answer.up_to && *id < answer.id;
-        let ids = self.waiting.iter().copied().filter(is_meant).collect();
-        self.waiting.retain(|id| !is_meant(id));
+        let is_meant = |(id, _): &(u64, u64)| *id == answer.id || answer.up_to && *id < answer.id;
+        let ids: Vec<u64> = self.waiting.iter().filter(|waits| is_meant(waits)).map(|(_, id)| *id).collect();
+        self.waiting.retain(|waits| !is_meant(waits));
+        self.program.waiting.fetch_sub(ids.len(), Relaxed);
         ids
     }
 }
@@ -78,9 +97,9 @@ pub(crate) struct Listeners(Vec<Listener>);
 
 impl Listeners {
     /// A program listens from now on, or no longer.
-    pub(crate) fn set(&mut self, num: u16, opened: Option<(Open, SyncSender<Message>)>) {
+    pub(crate) fn set(&mut self, num: u16, opened: Option<Program>) {
         self.0.retain(|l| l.num != num);
-        self.0.extend(opened.map(|(open, to)| Listener { num, open, to, waiting: Vec::new() }));
+        self.0.extend(opened.map(|program| Listener { num, program, waiting: Vec::new() }));
     }
 
     /// Gives a packet to who listens.
@@ -148,11 +167,11 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
 }
 
 /// Connects a program to its queue, for ever.
-pub(crate) fn serve(config: &QueueConfig, worker: &Arc<Inbox<Request>>) {
+pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
     let QueueConfig { num, socket } = config;
     let mut said = false;
     loop {
-        match UnixStream::connect(socket).and_then(|stream| listen(*num, stream, worker)) {
+        match UnixStream::connect(socket).and_then(|stream| listen(*num, stream, workers)) {
             Ok(()) => {
                 log(format_args!("queue {num}: {} does not listen any more", socket.display()));
                 said = false;
@@ -168,7 +187,7 @@ pub(crate) fn serve(config: &QueueConfig, worker: &Arc<Inbox<Request>>) {
 }
 
 /// Serves one connection, until its end.
-fn listen(num: u16, mut stream: UnixStream, worker: &Arc<Inbox<Request>>) -> std::io::Result<()> {
+fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::Result<()> {
     let invalid = |what: &'static str| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     let mut buffer = Vec::new();
     stream.set_read_timeout(Some(OPENING))?;
@@ -181,15 +200,21 @@ fn listen(num: u16, mut stream: UnixStream, worker: &Arc<Inbox<Request>>) -> std
     let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
     let writing = stream.try_clone()?;
     std::thread::Builder::new().name("queue".into()).spawn(move || write(writing, &packets))?;
-    worker.send(Request::Queue(num, Some((open, to))));
+    let program = Program { open, to, last: Arc::default(), waiting: Arc::default() };
+    workers.tell(|| Request::Queue(num, Some(program.clone())));
+    // The writer ends with the last of those who give it packets.
+    drop(program);
     log(format_args!("queue {num}: a program listens"));
     let result = loop {
         match queue::read(&mut stream, &mut buffer) {
             Ok(Some(Message::Answer(answer))) => {
-                let mut request = Request::Answer(num, answer);
-                while let Err(back) = worker.offer(request, ANSWERS) {
-                    request = back;
-                    std::thread::sleep(Duration::from_millis(1));
+                // Whose packet it is only that worker knows.
+                for inbox in workers.inboxes() {
+                    let mut request = Request::Answer(num, answer.clone());
+                    while let Err(back) = inbox.offer(request, ANSWERS) {
+                        request = back;
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                 }
             }
             Ok(None) => break Ok(()),
@@ -197,7 +222,7 @@ fn listen(num: u16, mut stream: UnixStream, worker: &Arc<Inbox<Request>>) -> std
             Err(e) => break Err(e),
         }
     };
-    worker.send(Request::Queue(num, None));
+    workers.tell(|| Request::Queue(num, None));
     let _ = stream.shutdown(std::net::Shutdown::Both);
     result
 }

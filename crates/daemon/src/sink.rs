@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use penstock_io::device::{LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
@@ -51,7 +52,23 @@ pub struct PortTraffic {
     pub to_host: Traffic,
 }
 
-/// The sending sides of a port.
+impl PortTraffic {
+    pub(crate) fn add(&mut self, other: &PortTraffic) {
+        let PortTraffic { received, sent, from_host, to_host } = other;
+        let pairs = [
+            (&mut self.received, received),
+            (&mut self.sent, sent),
+            (&mut self.from_host, from_host),
+            (&mut self.to_host, to_host),
+        ];
+        for (all, more) in pairs {
+            all.frames += more.frames;
+            all.bytes += more.bytes;
+        }
+    }
+}
+
+/// The sending sides of a port, a worker's own.
 #[derive(Debug)]
 pub(crate) struct Out {
     /// Index of the TAP.
@@ -60,7 +77,7 @@ pub(crate) struct Out {
     pub(crate) host_tx: Tx,
     pub(crate) traffic: PortTraffic,
     /// Until when a DHCP client of the host may get an answer; 0 if none has asked.
-    pub(crate) dhcp_until: u64,
+    pub(crate) dhcp_until: Arc<AtomicU64>,
 }
 
 impl Out {

@@ -109,12 +109,13 @@ fn port_name(name: &str) -> String {
 }
 
 /// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `name` is what the host is to call it,
-/// `wish` the index that its TAP is to have if no other device has it.
+/// `wish` the index that its TAP is to have if no other device has it; `several` says that it is to have several queues.
 pub fn prepare(
     socket: &mut Socket,
     device: &str,
     name: &str,
     wish: Option<u32>,
+    several: bool,
 ) -> Result<(Taken, Tap), String> {
     /// The kernel finds a number.
     const ANY: &str = "penstock%d";
@@ -147,7 +148,8 @@ pub fn prepare(
     let mut isolated: Vec<String> = is_isolated(&found).then(|| name.to_owned()).into_iter().collect();
     let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
     isolated.extend(vlans.map(|d| d.link.name.to_string()));
-    let tap = Tap::open_as(ANY, wish).or_else(|_| Tap::open(ANY)).map_err(|e| format!("a TAP: {e}"))?;
+    let tap = Tap::open_as(ANY, wish, several).or_else(|_| Tap::open_as(ANY, None, several));
+    let tap = tap.map_err(|e| format!("a TAP: {e}"))?;
     let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
     let attributes = [
         Change::Mac(link.mac.0),

@@ -1,26 +1,31 @@
-//! The thread that does packets: bursts from all ports in turn, and between them what others ask for.
+//! A thread that does packets: bursts from all ports in turn, and between them what others ask for.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender};
 
 use penstock_conntrack::Statistics;
 use penstock_io::device::{BURST, Received, Rx, wait};
-use penstock_io::queue::{Answer, Message, Open};
+use penstock_io::queue::Answer;
 use penstock_net::Network;
-use penstock_path::{CompileOptions, Counters, Dataplane, Engine, FlowCounts, Frame};
+use penstock_path::{
+    CompileOptions, Counters, Dataplane, DropReason, Engine, FlowCounts, FlowSummary, Frame,
+};
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::control::Broadcast;
+use crate::crew::{Crew, Handing, Meeting};
 use crate::daemon::TracePrinter;
 use crate::host_side::{sender, without};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::offload::Offloaded;
-use crate::ports::{Held, Wire};
+use crate::ports::{Held, WireShare};
 use crate::probe::Probe;
-use crate::queues::queue_answer;
+use crate::queues::{Program, queue_answer};
+use crate::ring::{Handed, Taker};
 use crate::sink::{LiveSink, PortTraffic};
 use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
@@ -31,26 +36,37 @@ const BURSTS: usize = 4;
 const TICK: u64 = 20_000_000;
 /// Milliseconds to wait for frames when there are none; what has to do with time is late by that much at most.
 const IDLE: i32 = 50;
-/// What others ask of the worker.
+/// Nanoseconds over which it is measured how busy a worker is.
+const MEASURED: u64 = 1_000_000_000;
+
+/// What others ask of a worker.
 pub(crate) enum Request {
     /// Another state of the network is in force.
     Network(Arc<Network>),
     /// Another generation is in force, and these chains run on devices (by index). Answered when it is.
     Rules(Arc<Linked>, Vec<(ChainIndex, u32)>, Sender<()>),
-    /// These chains of the generation run on devices from now on, and no others.
-    Offloaded(Vec<(ChainIndex, u32)>),
+    /// These chains of the generation run on devices from now on, and no others: when all workers have done what they have
+    /// received before.
+    Offloaded(Vec<(ChainIndex, u32)>, Meeting),
     /// What happened so far.
     Status(Sender<Status>),
     /// The device of a port is another from now on, or there is none.
-    Wire(usize, Option<Box<Wire>>),
+    Wire(usize, Option<Box<WireShare>>),
     /// A page of a listing, from the connection with this number on.
     List(List, u32, Sender<Page>),
+    /// What happened to flows, in words.
+    FlowSummary(Sender<FlowSummary>),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Connections from a number on, so many numbers, as a part of a dump, and the number to go on with.
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Connections of a dump, which are to be in the table. Answered with what is wrong.
     Load(String, Sender<Result<usize, String>>),
+    /// Another network is in force in which the first worker has all packets, and this is not it: its connections end here.
+    /// Answered with a dump of them.
+    GiveUp(Arc<Network>, Sender<String>),
+    /// The connections of all other workers come here. It waits for them.
+    TakeOver(Receiver<String>),
     /// Flows and connections with the most bytes, among some from a number on; the number to go on with.
     Talkers(u32, Sender<(Vec<Talker>, Option<u32>)>),
     /// Code counts the time of rules and stages from now on, or not.
@@ -58,7 +74,7 @@ pub(crate) enum Request {
     /// What it has counted: name, times, ticks.
     ProfileLines(Sender<Vec<(String, u64, u64)>>),
     /// A program listens to a queue, or no longer.
-    Queue(u16, Option<(Open, SyncSender<Message>)>),
+    Queue(u16, Option<Program>),
     /// A program's answer to a packet of a queue.
     Answer(u16, Answer),
     /// One more capture.
@@ -92,9 +108,26 @@ pub struct PortStatus {
     pub host_refused: u64,
 }
 
+/// What a worker does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// Frames that it has received from wires and the host.
+    pub received: u64,
+    /// Those of them that were another worker's.
+    pub handed_over: u64,
+    /// Frames that others have handed over to it.
+    pub taken_over: u64,
+    /// Percent of the last second that it was at work.
+    pub load: u8,
+    /// Connections that are its own.
+    pub connections: u64,
+}
+
 /// What happened so far.
 #[derive(Clone, Debug)]
 pub struct Status {
+    /// Workers in their order.
+    pub workers: Vec<WorkerStatus>,
     /// Ports in their order.
     pub ports: Vec<PortStatus>,
     /// Packets, and drops by their reasons.
@@ -117,13 +150,37 @@ pub struct Status {
     pub compile_error: Option<String>,
 }
 
+impl Status {
+    /// Adds what another worker says.
+    pub(crate) fn add(&mut self, other: Status) {
+        for (port, more) in self.ports.iter_mut().zip(other.ports) {
+            port.traffic.add(&more.traffic);
+            port.lost += more.lost;
+            port.refused += more.refused;
+            port.host_refused += more.host_refused;
+        }
+        self.workers.extend(other.workers);
+        self.counters.add(&other.counters);
+        self.connections += other.connections;
+        self.flows += other.flows;
+        self.flow_counts = self.flow_counts.plus(&other.flow_counts);
+        self.tracking.add(&other.tracking);
+        self.queued += other.queued;
+        self.undelivered += other.undelivered;
+        self.compile_error = self.compile_error.take().or(other.compile_error);
+    }
+}
+
 /// A receiving side, and its port.
 pub(crate) struct In {
     pub(crate) port: usize,
     pub(crate) rx: Rx,
+    /// Each worker receives its share of what comes there.
+    pub(crate) spread: bool,
 }
 
 /// Words about a port for `show`.
+#[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) device: String,
@@ -139,6 +196,40 @@ pub(crate) struct Worker {
     /// What holds as long as it works, by port; nothing of a device that is gone.
     pub(crate) held: Vec<Option<Held>>,
     pub(crate) inbox: Arc<Inbox<Request>>,
+    /// The others, if there are any.
+    pub(crate) crew: Option<Crew>,
+    pub(crate) load: Load,
+}
+
+/// How busy a worker is. Times are nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    received: u64,
+    since: u64,
+    idle: u64,
+    percent: u8,
+}
+
+impl Load {
+    fn pass_time(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.since);
+        if passed >= MEASURED {
+            let idle = (self.idle * 100 / passed).min(100) as u8;
+            *self = Load { received: self.received, since: now, idle: 0, percent: 100 - idle };
+        }
+    }
+}
+
+/// Which frames of a burst are a worker's own: a bit for each.
+#[derive(Clone, Copy)]
+struct Own(u64);
+
+const _: () = assert!(BURST <= u64::BITS as usize);
+
+impl Own {
+    fn has(self, i: usize) -> bool {
+        self.0 >> (i % BURST) & 1 != 0
+    }
 }
 
 impl Worker {
@@ -155,7 +246,7 @@ impl Worker {
                 }
             }
             let time = now();
-            let mut frames = 0;
+            let mut frames = self.take_handed(time);
             for i in 0..self.wires.len() {
                 for _ in 0..BURSTS {
                     let some = self.receive_wire(i, time);
@@ -171,12 +262,24 @@ impl Worker {
             if time.saturating_sub(ticked) >= TICK {
                 ticked = time;
                 self.path.advance(time, &mut self.sink);
+                self.load.pass_time(time);
+                self.count_refused(time);
                 self.sink.flush();
             } else if frames > 0 {
                 self.sink.flush();
             }
+            if let Some(crew) = &mut self.crew {
+                crew.wake();
+                if frames > 0 || !crew.fall_asleep() {
+                    continue;
+                }
+            }
             if frames == 0 {
                 self.wait(&mut ready);
+                self.load.idle += now().saturating_sub(time);
+                if let Some(crew) = &self.crew {
+                    crew.awake();
+                }
             }
         }
     }
@@ -228,78 +331,80 @@ impl Worker {
             (0..MOST).take_while(|_| self.receive_wire(i, time) > 0).for_each(drop);
         }
         self.sink.flush();
+        if let Some(crew) = &mut self.crew {
+            crew.wake();
+        }
     }
 
     /// A burst from a wire; how many frames it had.
     fn receive_wire(&mut self, i: usize, time: u64) -> usize {
-        let Worker { path, sink, wires, .. } = self;
-        let Some(In { port, rx }) = wires.get_mut(i) else { return 0 };
+        let Worker { path, sink, wires, crew, load, .. } = self;
+        let Some(In { port, rx, spread }) = wires.get_mut(i) else { return 0 };
+        let (port, spread) = (*port, *spread);
         let count = rx.fetch();
         if count == 0 {
             return 0;
         }
-        let Some((device, dhcp_until)) = sink.ports.get_mut(*port).map(|out| {
-            let received = &mut out.traffic.received;
-            (0..count).filter_map(|i| rx.frame(i)).for_each(|frame| received.count(frame.bytes.len()));
-            (out.index, out.dhcp_until)
-        }) else {
-            return 0;
-        };
-        let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
-        let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
-        let mut at = 0;
-        while at < count {
-            match rx.frame(at) {
-                None => at += 1,
-                Some(received) if received.gso.is_some() => {
-                    if let Some(gso) = received.gso {
-                        path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
-                    }
-                    at += 1;
+        load.received += count as u64;
+        let Some(out) = sink.ports.get_mut(port) else { return 0 };
+        let received = &mut out.traffic.received;
+        (0..count).filter_map(|i| rx.frame(i)).for_each(|frame| received.count(frame.bytes.len()));
+        match crew {
+            None => receive_frames(path, sink, port, count, |i| rx.frame(i), time),
+            Some(crew) => {
+                let mut own = Own(0);
+                for (i, frame) in (0..count).filter_map(|i| Some((i, rx.frame(i)?))) {
+                    let handed = Handed { port: port as u32, from_host: false, whose: false, gso: frame.gso };
+                    own.0 |= u64::from(crew.keep(handed, frame.bytes, spread, time)) << i;
                 }
-                Some(answer) if is_answer(&answer) => {
-                    let given = |sink: &LiveSink| sink.ports.get(*port).map(|p| p.traffic.to_host.frames);
-                    let before = given(sink);
-                    path.receive([Frame { device, bytes: answer.bytes, time }], sink);
-                    if given(sink) == before
-                        && let Some(out) = sink.ports.get_mut(*port)
-                    {
-                        out.give_host(answer.bytes);
-                    }
-                    at += 1;
-                }
-                Some(_) => {
-                    let plain = |i: &usize| rx.frame(*i).is_some_and(|f| f.gso.is_none() && !is_answer(&f));
-                    let end = (at..count).find(|i| !plain(i)).unwrap_or(count);
-                    let frames = (at..end).filter_map(|i| rx.frame(i));
-                    path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
-                    at = end;
-                }
+                work_off(path, sink, crew, time);
+                receive_frames(path, sink, port, count, |i| rx.frame(i).filter(|_| own.has(i)), time);
             }
         }
         rx.release();
         count
     }
 
+    /// What other workers have handed over; how many frames.
+    fn take_handed(&mut self, time: u64) -> usize {
+        let Worker { path, sink, crew: Some(crew), .. } = self else { return 0 };
+        let mut from = std::mem::take(&mut crew.from);
+        let taken = from.iter_mut().map(|taker| take_burst(path, sink, crew, taker, time)).sum();
+        crew.from = from;
+        taken
+    }
+
+    /// Counts the frames for which other workers had no room.
+    fn count_refused(&mut self, time: u64) {
+        let Some(crew) = &mut self.crew else { return };
+        crew.pass_time(time);
+        let Handing { refused, late, .. } = &mut crew.handing;
+        self.path.count_lost(DropReason::HandOver, std::mem::take(refused));
+        self.path.count_lost(DropReason::ReassemblyTimeout, std::mem::take(late));
+    }
+
     /// What the host has sent on a port; how many frames.
     fn receive_host(&mut self, i: usize, time: u64) -> usize {
-        let Worker { path, sink, hosts, .. } = self;
-        let Some(In { port, rx }) = hosts.get_mut(i) else { return 0 };
+        let Worker { path, sink, hosts, crew, load, .. } = self;
+        let Some(In { port, rx, spread }) = hosts.get_mut(i) else { return 0 };
+        let (port, spread) = (*port, *spread);
         let count = rx.fetch();
+        load.received += count as u64;
         for frame in (0..count).filter_map(|i| rx.frame(i)) {
-            let Some(out) = sink.ports.get_mut(*port) else { continue };
+            let Some(out) = sink.ports.get_mut(port) else { continue };
             out.traffic.from_host.count(frame.bytes.len());
             if dhcp::is_question(frame.bytes) {
-                out.dhcp_until = time + dhcp::WATCHED;
+                out.dhcp_until.store(time + dhcp::WATCHED, Relaxed);
             }
-            let device = out.index;
-            let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else {
-                continue;
-            };
-            let mut room = std::mem::take(&mut sink.untagged);
-            let bytes = without(frame.bytes, tags, &mut room);
-            path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
-            sink.untagged = room;
+            if let Some(crew) = crew {
+                let handed = Handed { port: port as u32, from_host: true, whose: false, gso: frame.gso };
+                let own = crew.keep(handed, frame.bytes, spread, time);
+                work_off(path, sink, crew, time);
+                if !own {
+                    continue;
+                }
+            }
+            send_from_host(path, sink, port, &frame, time);
         }
         count
     }
@@ -308,9 +413,7 @@ impl Worker {
     fn serve(&mut self, request: Request) -> bool {
         match request {
             Request::Network(net) => {
-                self.sink.set_network(net.clone());
-                self.path.set_network(net, now(), &mut self.sink);
-                self.sink.flush();
+                self.set_network(net);
             }
             Request::Rules(linked, running, done) => {
                 self.path.set_rules_offloaded(linked, running);
@@ -318,8 +421,9 @@ impl Worker {
                 let _ = done.send(());
             }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
-            Request::Offloaded(running) => {
+            Request::Offloaded(running, meeting) => {
                 self.empty();
+                meeting.wait(|| while self.take_handed(now()) > 0 {});
                 self.path.set_offloaded(running);
             }
             Request::Status(to) => {
@@ -339,6 +443,24 @@ impl Worker {
             Request::Load(dump, to) => {
                 let loaded = self.path.conntrack_mut().load(&dump, now());
                 let _ = to.send(loaded.map_err(|e| e.to_string()));
+            }
+            Request::GiveUp(net, to) => {
+                self.set_network(net);
+                let dump = self.path.conntrack().dump();
+                self.path.conntrack_mut().kill_if(|_| true);
+                self.path.advance(now(), &mut self.sink);
+                let _ = to.send(dump);
+            }
+            Request::TakeOver(dumps) => {
+                // Whoever sends it takes care that it comes, or is gone.
+                if let Ok(dump) = dumps.recv()
+                    && let Err(e) = self.path.conntrack_mut().load(&dump, now())
+                {
+                    log(format_args!("not all connections of other workers go on: {e}"));
+                }
+            }
+            Request::FlowSummary(to) => {
+                let _ = to.send(self.path.flow_summary());
             }
             Request::Talkers(first, to) => {
                 let _ = to.send(talkers::page(&self.path, first));
@@ -372,19 +494,28 @@ impl Worker {
         true
     }
 
+    fn set_network(&mut self, net: Arc<Network>) {
+        if let Some(crew) = &mut self.crew {
+            crew.set_network(&net);
+        }
+        self.sink.set_network(net.clone());
+        self.path.set_network(net, now(), &mut self.sink);
+        self.sink.flush();
+    }
+
     /// Puts another device behind a port, or none: then what is sent there is refused.
-    fn set_wire(&mut self, port: usize, wire: Option<Wire>) {
+    fn set_wire(&mut self, port: usize, wire: Option<WireShare>) {
         self.wires.retain(|input| input.port != port);
         if let Some(held) = self.held.get_mut(port) {
             *held = None;
         }
-        let Some(Wire { carrier, rx, tx, held, .. }) = wire else { return };
-        self.wires.extend(rx.into_iter().map(|rx| In { port, rx }));
+        let Some(WireShare { carrier, rx, tx, held, spread }) = wire else { return };
+        self.wires.extend(rx.into_iter().map(|rx| In { port, rx, spread }));
         if let Some(out) = self.sink.ports.get_mut(port) {
             out.tx = tx;
         }
         if let Some(place) = self.held.get_mut(port) {
-            *place = Some(held);
+            *place = held;
         }
         if let Some(named) = self.names.get_mut(port) {
             named.carrier = carrier.to_string();
@@ -405,7 +536,16 @@ impl Worker {
                 host_refused: out.host_tx.refused(),
             })
         };
+        let handing = self.crew.as_ref().map(|crew| crew.handing).unwrap_or_default();
+        let worker = WorkerStatus {
+            received: self.load.received,
+            handed_over: handing.given,
+            taken_over: handing.taken,
+            load: self.load.percent,
+            connections: self.path.conntrack().count().into(),
+        };
         Status {
+            workers: vec![worker],
             ports: self.names.iter().enumerate().filter_map(port).collect(),
             counters: self.path.counters().clone(),
             connections: self.path.conntrack().count().into(),
@@ -417,5 +557,112 @@ impl Worker {
             offloaded: Vec::new(),
             compile_error: self.path.compile_error().map(|e| e.to_string()),
         }
+    }
+}
+
+/// Frames of a burst from a wire, as far as they are there, and all that follows from them.
+fn receive_frames<'f>(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    port: usize,
+    count: usize,
+    frame: impl Fn(usize) -> Option<Received<'f>>,
+    time: u64,
+) {
+    let Some(out) = sink.ports.get(port) else { return };
+    let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
+    let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
+    let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
+    let mut at = 0;
+    while at < count {
+        match frame(at) {
+            None => at += 1,
+            Some(received) if received.gso.is_some() => {
+                if let Some(gso) = received.gso {
+                    path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
+                }
+                at += 1;
+            }
+            Some(answer) if is_answer(&answer) => {
+                let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
+                let before = given(sink);
+                path.receive([Frame { device, bytes: answer.bytes, time }], sink);
+                if given(sink) == before
+                    && let Some(out) = sink.ports.get_mut(port)
+                {
+                    out.give_host(answer.bytes);
+                }
+                at += 1;
+            }
+            Some(_) => {
+                let other = |i: &usize| frame(*i).is_some_and(|f| f.gso.is_some() || is_answer(&f));
+                let end = (at..count).find(other).unwrap_or(count);
+                let frames = (at..end).filter_map(&frame);
+                path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
+                at = end;
+            }
+        }
+    }
+}
+
+/// A frame that the host has sent on a port.
+fn send_from_host(path: &mut Dataplane, sink: &mut LiveSink, port: usize, frame: &Received<'_>, time: u64) {
+    let Some(device) = sink.ports.get(port).map(|out| out.index) else { return };
+    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else { return };
+    let mut room = std::mem::take(&mut sink.untagged);
+    let bytes = without(frame.bytes, tags, &mut room);
+    path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
+    sink.untagged = room;
+}
+
+/// A frame that was handed over, alone.
+fn receive_handed(path: &mut Dataplane, sink: &mut LiveSink, handed: Handed, frame: Received<'_>, time: u64) {
+    let port = handed.port as usize;
+    match handed.from_host {
+        true => send_from_host(path, sink, port, &frame, time),
+        false => receive_frames(path, sink, port, 1, |_| Some(frame), time),
+    }
+}
+
+/// A burst that another worker has handed over; how many frames.
+fn take_burst(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    crew: &mut Crew,
+    taker: &mut Taker,
+    time: u64,
+) -> usize {
+    let count = taker.fetch();
+    let mut own = Own(0);
+    for (i, (handed, frame)) in (0..count).filter_map(|i| Some((i, taker.frame(i)?))) {
+        own.0 |= u64::from(crew.keep_handed(handed, frame.bytes, time)) << i;
+    }
+    work_off(path, sink, crew, time);
+    let mut at = 0;
+    while at < count {
+        let Some((handed, frame)) = taker.frame(at).filter(|_| own.has(at)) else {
+            at += 1;
+            continue;
+        };
+        if handed.from_host {
+            receive_handed(path, sink, handed, frame, time);
+            at += 1;
+            continue;
+        }
+        // What came by one port stays a burst.
+        let same = |i: usize| taker.frame(i).filter(|(h, _)| !h.from_host && h.port == handed.port);
+        let end = (at..count).find(|i| same(*i).is_none()).unwrap_or(count);
+        let frame = |i: usize| same(at + i).filter(|_| own.has(at + i)).map(|(_, frame)| frame);
+        receive_frames(path, sink, handed.port as usize, end - at, frame, time);
+        at = end;
+    }
+    taker.release();
+    count
+}
+
+/// Fragments that waited until it was known that they are this worker's.
+fn work_off(path: &mut Dataplane, sink: &mut LiveSink, crew: &mut Crew, time: u64) {
+    for (handed, bytes) in crew.own.drain(..) {
+        receive_handed(path, sink, handed, Received { bytes: &bytes, gso: handed.gso }, time);
     }
 }

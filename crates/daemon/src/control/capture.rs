@@ -145,7 +145,7 @@ struct Held<'s> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.server.rules.end_probe(self.number);
-        self.server.worker.send(Request::EndProbe(self.number));
+        self.server.workers.tell(|| Request::EndProbe(self.number));
     }
 }
 
@@ -170,7 +170,8 @@ impl Server {
         let number = self.rules.next_probe();
         let (probe, seen) = Probe::new(number, call);
         let _held = Held { server: self, number };
-        self.worker.send(Request::Probe(probe));
+        self.workers.tell(|| Request::Probe(probe.clone()));
+        drop(probe);
         if call.group.is_none() {
             let ports: Vec<String> = self.config.ports.iter().map(|p| p.name.clone()).collect();
             let started =

@@ -1,7 +1,6 @@
 //! The ruleset of the dataplane: sessions change it, the worker gets each generation, and a change that nobody confirms is
 //! taken back.
 
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,12 @@ use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
 use penstock_ruleset::{Generation, Ruleset, Table};
 
 use crate::control::Broadcast;
+use crate::crew::Meeting;
 use crate::daemon::{Config, TracePrinter};
-use crate::inbox::Inbox;
 use crate::offload::Offload;
 use crate::probe::{beside, number_of};
 use crate::worker::Request;
+use crate::workers::Workers;
 use crate::{log, now};
 
 /// Longest wait for the worker; it answers between two bursts.
@@ -72,7 +72,7 @@ pub(crate) struct Rules {
     /// evaluate, too. Taken before `inner`.
     commits: Mutex<()>,
     inner: Mutex<Inner>,
-    worker: Arc<Inbox<Request>>,
+    workers: Arc<Workers>,
     offload: Arc<Offload>,
     /// Who watches changes: each as text of `nft -a monitor`.
     pub(crate) changes: Arc<ChangeWatchers>,
@@ -112,11 +112,11 @@ impl ChangeWatchers {
 }
 
 impl Rules {
-    pub(crate) fn new(worker: Arc<Inbox<Request>>, offload: Arc<Offload>, config: &Config) -> Self {
+    pub(crate) fn new(workers: Arc<Workers>, offload: Arc<Offload>, config: &Config) -> Self {
         Rules {
             commits: Mutex::default(),
             inner: Mutex::default(),
-            worker,
+            workers,
             offload,
             changes: Arc::default(),
             traces: Arc::default(),
@@ -253,13 +253,12 @@ impl Rules {
         if !flowtables.iter().any(LinkedFlowtable::is_for_devices) {
             return Ok(());
         }
-        let (to, answer) = channel();
-        self.worker.send(Request::CanOffload(flowtables.to_vec(), to));
-        // Without an answer the change is refused when it is to be in force.
-        answer.recv_timeout(PATIENCE).unwrap_or(Ok(()))
+        // All would say the same. Without an answer the change is refused when it is to be in force.
+        let answer = self.workers.ask_one(0, |to| Request::CanOffload(flowtables.to_vec(), to), PATIENCE);
+        answer.unwrap_or(Ok(()))
     }
 
-    /// Gives the generation to the worker and waits until packets meet it. `linked` is what was linked before its commit.
+    /// Gives the generation to the workers and waits until packets of all meet it. `linked` is what was linked before its commit.
     fn put_in_force(&self, inner: &mut Inner, mut linked: Linked) -> Result<(), String> {
         let generation = inner.ruleset.generation();
         if linked.provisional {
@@ -268,11 +267,11 @@ impl Rules {
         linked.generation = generation.id;
         let linked = Arc::new(linked);
         let running = self.offload.prepare(&linked)?;
-        let (done, finished) = channel();
-        self.worker.send(Request::Rules(linked.clone(), running, done));
-        finished.recv_timeout(PATIENCE).map_err(|_| "the dataplane does not answer".to_owned())?;
+        let request = |done| Request::Rules(linked.clone(), running.clone(), done);
+        self.workers.ask(request, PATIENCE).ok_or("the dataplane does not answer")?;
         if let Some(running) = self.offload.settle(&linked) {
-            self.worker.send(Request::Offloaded(running));
+            let meeting = Meeting::of(self.workers.count());
+            self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
         }
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
         // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
@@ -321,8 +320,8 @@ impl Rules {
     }
 
     fn trace(&self, generation: &Generation) {
-        let printer = (self.tracer)(generation, now());
-        self.worker.send(Request::Trace(Some((printer, self.traces.clone()))));
+        let now = now();
+        self.workers.tell(|| Request::Trace(Some(((self.tracer)(generation, now), self.traces.clone()))));
     }
 
     /// Begins to tell of traces.

@@ -1,16 +1,17 @@
 //! Connections: who they are, what they may, and what they ask.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Session, events};
 use penstock_lang::source::{Files, Origin};
-use penstock_path::Engine;
+use penstock_path::{Engine, FlowSummary};
 
 use super::connection::{Client, ClientFiles, PATIENCE};
 use super::peer::Peer;
@@ -18,12 +19,12 @@ use super::protocol::{LONGEST, Message, address};
 use super::rules::Process;
 use super::{CaptureCall, NftCall, Rules, ShowAs, Source};
 use crate::daemon::{Config, View};
-use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
 use crate::talkers::{Talker, keep_most};
 use crate::worker::{Request, Status};
+use crate::workers::Workers;
 
 /// Clients at a time, and of these such that may only look: so there is always room for those who may act.
 const CLIENTS: usize = 64;
@@ -36,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// What connections share.
 pub(crate) struct Server {
     pub(crate) rules: Arc<Rules>,
-    pub(crate) worker: Arc<Inbox<Request>>,
+    pub(crate) workers: Arc<Workers>,
     pub(crate) offload: Arc<Offload>,
     pub(crate) config: Arc<Config>,
     /// Said once when the dataplane is to end.
@@ -65,17 +66,33 @@ enum Rights {
     Look,
 }
 
+/// What the code of all workers has counted, line by line.
+fn together(all: Vec<Vec<(String, u64, u64)>>) -> Vec<(String, u64, u64)> {
+    let mut lines: Vec<(String, u64, u64)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (name, count, ticks) in all.into_iter().flatten() {
+        match places.get(&name).and_then(|place| lines.get_mut(*place)) {
+            Some(line) => (line.1, line.2) = (line.1 + count, line.2 + ticks),
+            None => {
+                places.insert(name.clone(), lines.len());
+                lines.push((name, count, ticks));
+            }
+        }
+    }
+    lines
+}
+
 impl Server {
     pub(crate) fn new(
         rules: Arc<Rules>,
-        worker: Arc<Inbox<Request>>,
+        workers: Arc<Workers>,
         offload: Arc<Offload>,
         config: Arc<Config>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
         let (clients, lookers, counting) = Default::default();
         let started = crate::now();
-        Arc::new(Server { rules, worker, offload, config, end, clients, lookers, counting, started })
+        Arc::new(Server { rules, workers, offload, config, end, clients, lookers, counting, started })
     }
 
     /// Serves connections, each on a thread of its own, for ever.
@@ -163,15 +180,36 @@ impl Server {
         client.say(&Message::Exit(status))
     }
 
-    fn ask<T>(&self, request: impl FnOnce(std::sync::mpsc::Sender<T>) -> Request) -> io::Result<T> {
-        let (to, from) = channel();
-        self.worker.send(request(to));
-        from.recv_timeout(ANSWER).map_err(|_| io::ErrorKind::TimedOut.into())
+    /// Asks all workers.
+    fn ask<T>(&self, request: impl Fn(std::sync::mpsc::Sender<T>) -> Request) -> io::Result<Vec<T>> {
+        self.workers.ask(request, ANSWER).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+
+    /// Asks one worker after the other for page after page, between which packets pass; a page says with which number the next
+    /// one begins.
+    fn pages<T>(
+        &self,
+        request: impl Fn(u32, std::sync::mpsc::Sender<T>) -> Request,
+        mut page: impl FnMut(T) -> io::Result<Option<u32>>,
+    ) -> io::Result<()> {
+        for worker in 0..self.workers.count() {
+            let mut next = Some(0);
+            while let Some(first) = next {
+                let answer = self.workers.ask_one(worker, |to| request(first, to), ANSWER);
+                next = page(answer.ok_or(io::ErrorKind::TimedOut)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// What there is to show.
     pub(crate) fn shown(&self, how: ShowAs) -> io::Result<String> {
-        let mut status: Status = self.ask(Request::Status)?;
+        let all: Vec<Status> = self.ask(Request::Status)?;
+        let together = |mut all: Status, more| {
+            all.add(more);
+            all
+        };
+        let mut status = all.into_iter().reduce(together).ok_or(io::ErrorKind::NotFound)?;
         status.offloaded = self.offload.status();
         let generation = self.rules.generation();
         let talkers = if how == ShowAs::Json { self.talkers()? } else { Vec::new() };
@@ -188,13 +226,12 @@ impl Server {
 
     /// Who talks most, found part by part: packets pass between two of them.
     fn talkers(&self) -> io::Result<Vec<Talker>> {
-        let (mut all, mut next) = (Vec::new(), Some(0));
-        while let Some(first) = next {
-            let (some, more) = self.ask(|to| Request::Talkers(first, to))?;
+        let mut all = Vec::new();
+        self.pages(Request::Talkers, |(some, next)| {
             all.extend(some);
             keep_most(&mut all);
-            next = more;
-        }
+            Ok(next)
+        })?;
         Ok(all)
     }
 
@@ -211,7 +248,7 @@ impl Server {
             client.say(&Message::Err("Error: time is being counted already\n".into()))?;
             return Ok(1);
         }
-        self.worker.send(Request::Profile(self.config.engine, true));
+        self.workers.tell(|| Request::Profile(self.config.engine, true));
         let end = Instant::now() + Duration::from_millis(milliseconds.min(LONGEST).into());
         let mut there = Ok(());
         while there.is_ok() && Instant::now() < end {
@@ -219,21 +256,25 @@ impl Server {
             there = client.is_there();
         }
         let lines = self.ask(Request::ProfileLines);
-        self.worker.send(Request::Profile(self.config.engine, false));
+        self.workers.tell(|| Request::Profile(self.config.engine, false));
         there?;
-        client.say(&Message::Out((self.config.profile)(lines?)))?;
+        client.say(&Message::Out((self.config.profile)(together(lines?))))?;
         Ok(0)
     }
 
     /// Says a listing page by page, between which packets pass.
     fn list(&self, client: &Client, list: List) -> io::Result<u8> {
-        let mut next = Some(0);
-        while let Some(first) = next {
-            let page: Page = self.ask(|to| Request::List(list, first, to))?;
+        let request = |first, to| Request::List(list, first, to);
+        self.pages(request, |page: Page| {
             if !page.text.is_empty() {
                 client.say(&Message::Out(page.text))?;
             }
-            next = page.next;
+            Ok(page.next)
+        })?;
+        if list == List::Flows {
+            let mut all = FlowSummary::default();
+            self.ask(Request::FlowSummary)?.iter().for_each(|summary| all.add(summary));
+            client.say(&Message::Out(all.to_string()))?;
         }
         Ok(0)
     }

@@ -1,0 +1,418 @@
+//! A worker among others: whose a frame is, and handing it over.
+//!
+//! ```text
+//! socket, queue, TAP --> whose? --mine--> path
+//!                           |  \--a fragment--> the worker that finds out --> whose it is
+//!                           \--another's--> ring --> path of the other
+//! ```
+//!
+//! What is not IP is the first worker's. So is everything where ports are in bridges, or the network has tunnels or IPsec: what
+//! these know (which link address is where, which sequence number is next) is one worker's, and a packet within another may be
+//! of another worker than that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use penstock_conntrack::{Shared, Whose};
+use penstock_net::{Link, Network};
+use penstock_wire::{ethernet, vlan};
+
+use crate::datagrams::{Datagrams, Fate};
+use crate::inbox::Inbox;
+use crate::ring::{Giver, Handed, Taker, ring};
+use crate::worker::Request;
+
+/// Whether one worker must have all packets of a network in which these devices are ports of ours.
+pub(crate) fn is_for_one(net: &Network, ports: &[u32]) -> bool {
+    /// Devices on devices at most.
+    const LEVELS: usize = 8;
+    let below = |link: &Link| net.link(link.vlan()?.lower);
+    let is_ours = |link: &Link| {
+        let mut downwards = std::iter::successors(Some(link), |link| below(link)).take(LEVELS);
+        downwards.any(|link| ports.contains(&link.index))
+    };
+    let bridged = net.links().iter().any(|link| net.bridge_port(link.index).is_some() && is_ours(link));
+    bridged || net.has_tunnels(false) || net.has_tunnels(true) || !net.xfrm().is_empty()
+}
+
+/// A worker that may be asleep.
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    inbox: Arc<Inbox<Request>>,
+}
+
+/// What a worker has handed over and got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Handing {
+    /// Frames given to others.
+    pub(crate) given: u64,
+    /// Frames taken from others.
+    pub(crate) taken: u64,
+    /// Frames for which there was no room.
+    pub(crate) refused: u64,
+    /// Fragments whose first one did not come in time.
+    pub(crate) late: u64,
+}
+
+/// One worker's side.
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    number: usize,
+    bells: Arc<[Bell]>,
+    /// By worker; nothing at its own number.
+    to: Vec<Option<Giver>>,
+    pub(crate) from: Vec<Taker>,
+    datagrams: Datagrams,
+    /// Fragments that waited, and that turned out to be this worker's.
+    pub(crate) own: Vec<(Handed, Vec<u8>)>,
+    /// The ports as devices of the network.
+    ports: Arc<[u32]>,
+    for_one: bool,
+    sessions: bool,
+    /// Workers that were given something since they were woken.
+    given_to: u64,
+    pub(crate) handing: Handing,
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Mine,
+    To(usize),
+    Fragment(usize),
+}
+
+/// The IP packet in a frame, behind tags and where there are sessions PPPoE.
+fn packet(frame: &[u8], sessions: bool) -> Option<&[u8]> {
+    const TAGS: usize = 4;
+    const SESSION: usize = 8;
+    const PPP: [u16; 2] = [0x0021, 0x0057];
+    let word = |at: usize| frame.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b));
+    let mut at = ethernet::LEN;
+    for _ in 0..TAGS {
+        if !vlan::is_tag(word(at - 2)?) {
+            break;
+        }
+        at += vlan::LEN;
+    }
+    match word(at - 2)? {
+        ethernet::IPV4 | ethernet::IPV6 => frame.get(at..),
+        ethernet::PPPOE_SESSION if sessions && PPP.contains(&word(at + SESSION - 2)?) => {
+            frame.get(at + SESSION..)
+        }
+        _ => None,
+    }
+}
+
+/// All of a crew.
+pub(crate) fn crew(
+    shared: &Arc<Shared>,
+    inboxes: &[Arc<Inbox<Request>>],
+    net: &Network,
+    ports: &Arc<[u32]>,
+) -> Vec<Crew> {
+    let count = inboxes.len();
+    let bells: Arc<[Bell]> =
+        inboxes.iter().map(|inbox| Bell { asleep: AtomicBool::new(false), inbox: inbox.clone() }).collect();
+    let mut all: Vec<Crew> = (0..count)
+        .map(|number| Crew {
+            shared: shared.clone(),
+            number,
+            bells: bells.clone(),
+            to: Vec::new(),
+            from: Vec::new(),
+            datagrams: Datagrams::default(),
+            own: Vec::new(),
+            ports: ports.clone(),
+            for_one: is_for_one(net, ports),
+            sessions: net.has_sessions(),
+            given_to: 0,
+            handing: Handing::default(),
+        })
+        .collect();
+    for from in 0..count {
+        for to in 0..count {
+            let giver = (from != to).then(|| {
+                let (giver, taker) = ring();
+                all[to].from.push(taker);
+                giver
+            });
+            all[from].to.push(giver);
+        }
+    }
+    all
+}
+
+impl Crew {
+    /// Another network is in force.
+    pub(crate) fn set_network(&mut self, net: &Network) {
+        self.for_one = is_for_one(net, &self.ports);
+        self.sessions = net.has_sessions();
+    }
+
+    fn way(&self, frame: &[u8], receiver: Option<usize>) -> Way {
+        let to = |worker: usize| if worker == self.number { Way::Mine } else { Way::To(worker) };
+        if self.for_one {
+            return to(0);
+        }
+        match packet(frame, self.sessions).map(|packet| self.shared.whose(packet, receiver)) {
+            None => to(0),
+            Some(Whose::Of(worker)) => to(worker),
+            Some(Whose::Fragment { finder, .. }) => Way::Fragment(finder),
+        }
+    }
+
+    /// Whether a frame is this worker's; if not it is handed over. `spread` says that all workers receive their share of where it
+    /// comes from.
+    #[inline]
+    pub(crate) fn keep(&mut self, handed: Handed, frame: &[u8], spread: bool, time: u64) -> bool {
+        match self.way(frame, spread.then_some(self.number)) {
+            Way::Mine => true,
+            Way::To(worker) => {
+                self.give(worker, handed, frame);
+                false
+            }
+            Way::Fragment(finder) if finder != self.number => {
+                self.give(finder, Handed { whose: true, ..handed }, frame);
+                false
+            }
+            Way::Fragment(_) => self.find_out(handed, frame, time),
+        }
+    }
+
+    /// Whether a frame that another worker has handed over is to be worked on here; if not it is passed on.
+    pub(crate) fn keep_handed(&mut self, handed: Handed, frame: &[u8], time: u64) -> bool {
+        self.handing.taken += 1;
+        if self.for_one && self.number != 0 {
+            // The other one did not know yet.
+            self.give(0, handed, frame);
+            return false;
+        }
+        !handed.whose || self.for_one || self.find_out(handed, frame, time)
+    }
+
+    /// The same for a fragment whose worker this one finds out. Those that waited and are this worker's are left in
+    /// [`Crew::own`]: they are put together here, so their order does not matter.
+    fn find_out(&mut self, handed: Handed, frame: &[u8], time: u64) -> bool {
+        let handed = Handed { whose: false, ..handed };
+        let Some(Whose::Fragment { datagram, span, first, .. }) =
+            packet(frame, self.sessions).map(|packet| self.shared.whose(packet, None))
+        else {
+            return true;
+        };
+        match self.datagrams.take((datagram, span), first, self.number, (handed, frame), time) {
+            Fate::Kept => false,
+            Fate::Refused => {
+                self.handing.refused += 1;
+                false
+            }
+            Fate::To(worker, waiting) => {
+                if worker == self.number {
+                    self.own.extend(waiting);
+                    return true;
+                }
+                for (handed, bytes) in &waiting {
+                    self.give(worker, *handed, bytes);
+                }
+                self.give(worker, handed, frame);
+                false
+            }
+        }
+    }
+
+    fn give(&mut self, worker: usize, handed: Handed, frame: &[u8]) {
+        match self.to.get_mut(worker).and_then(Option::as_mut).is_some_and(|to| to.give(handed, frame)) {
+            true => {
+                self.handing.given += 1;
+                self.given_to |= 1 << worker;
+            }
+            false => self.handing.refused += 1,
+        }
+    }
+
+    /// Wakes those who were given something.
+    pub(crate) fn wake(&mut self) {
+        if self.given_to == 0 {
+            return;
+        }
+        // What was given is seen by whoever is about to sleep, or that is seen here.
+        fence(Ordering::SeqCst);
+        for (_, bell) in self.bells.iter().enumerate().filter(|(worker, _)| self.given_to >> worker & 1 != 0)
+        {
+            if bell.asleep.swap(false, Ordering::SeqCst) {
+                bell.inbox.ring();
+            }
+        }
+        self.given_to = 0;
+    }
+
+    /// About to sleep; `false` if something has come in the meantime.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        let Some(bell) = self.bells.get(self.number) else { return true };
+        bell.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let nothing = self.from.iter().all(Taker::is_empty);
+        if !nothing {
+            bell.asleep.store(false, Ordering::SeqCst);
+        }
+        nothing
+    }
+
+    /// Awake again.
+    pub(crate) fn awake(&self) {
+        if let Some(bell) = self.bells.get(self.number) {
+            bell.asleep.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Time goes on.
+    pub(crate) fn pass_time(&mut self, now: u64) {
+        self.handing.late += self.datagrams.pass_time(now);
+    }
+}
+
+/// A point that all workers reach before one goes on, or a second later.
+#[derive(Clone, Debug)]
+pub(crate) struct Meeting {
+    there: Arc<AtomicUsize>,
+    workers: usize,
+}
+
+impl Meeting {
+    pub(crate) fn of(workers: usize) -> Self {
+        Meeting { there: Arc::default(), workers }
+    }
+
+    /// Waits for all others, and does something meanwhile.
+    pub(crate) fn wait(&self, mut meanwhile: impl FnMut()) {
+        const LONGEST: Duration = Duration::from_secs(1);
+        const PAUSE: Duration = Duration::from_micros(50);
+        self.there.fetch_add(1, Ordering::SeqCst);
+        let until = Instant::now() + LONGEST;
+        while self.there.load(Ordering::SeqCst) < self.workers && Instant::now() < until {
+            meanwhile();
+            std::thread::sleep(PAUSE);
+        }
+        meanwhile();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_conntrack::Settings;
+    use penstock_io::device::BURST;
+    use penstock_wire::build::*;
+
+    const HANDED: Handed = Handed { port: 0, from_host: false, whose: false, gso: None };
+
+    fn network(more: &str) -> Network {
+        let batch = format!("link add p0 type veth\nlink set p0 up\n{more}");
+        Network::from_batch("net.ip", &batch).expect("a network")
+    }
+
+    fn three() -> Vec<Crew> {
+        let shared = Shared::new(3, &Settings { max: 1000, ..Settings::default() }, 1);
+        let inboxes: Vec<_> = (0..3).map(|_| Arc::new(Inbox::new().expect("an eventfd"))).collect();
+        crew(&shared, &inboxes, &network(""), &Arc::from([2]))
+    }
+
+    fn link() -> Ethernet {
+        Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
+    }
+
+    fn udp(port: u16) -> Vec<u8> {
+        (link() / Ipv4::new("198.18.0.1", "198.18.1.2") / Udp::new(port, 53) / payload([1; 1000])).build()
+    }
+
+    /// Frames that a worker has been handed over and keeps.
+    fn taken(crew: &mut Crew) -> Vec<Vec<u8>> {
+        let (mut from, mut all) = (std::mem::take(&mut crew.from), Vec::new());
+        for taker in &mut from {
+            while taker.fetch() > 0 {
+                let frames = (0..BURST).filter_map(|i| taker.frame(i));
+                for (handed, frame) in frames {
+                    let kept = crew.keep_handed(handed, frame.bytes, 0);
+                    all.extend(crew.own.drain(..).map(|(_, bytes)| bytes));
+                    all.extend(kept.then(|| frame.bytes.to_vec()));
+                }
+            }
+        }
+        crew.from = from;
+        all
+    }
+
+    #[test]
+    fn what_is_spread_stays_and_what_is_not_goes_by_a_hash() {
+        let mut all = three();
+        assert!((0..100).all(|port| all[1].keep(HANDED, &udp(port), true, 0)));
+        let kept = (0..100).filter(|port| all[1].keep(HANDED, &udp(*port), false, 0)).count();
+        assert!((10..60).contains(&kept), "{kept}");
+        let [zero, two] = [0, 2].map(|n| taken(&mut all[n]).len());
+        assert_eq!((kept + zero + two, all[1].handing.given), (100, (zero + two) as u64));
+        assert!(zero > 10 && two > 10, "{zero} {two}");
+        // ARP is the first one's, and so is everything with IPsec.
+        let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
+        assert!(!all[1].keep(HANDED, &arp, true, 0) && all[0].keep(HANDED, &arp, true, 0));
+        all[1].set_network(&network("link add t0 type ipip local 198.18.0.1 remote 198.18.0.9"));
+        assert!(!all[1].keep(HANDED, &udp(1), true, 0));
+        assert_eq!(taken(&mut all[0]).len(), 2);
+        // Whoever hands over to one that knows better finds the first one in the end.
+        assert!((0..100).any(|port| !all[2].keep(HANDED, &udp(port), false, 0)));
+        assert_eq!(taken(&mut all[1]).len(), 0);
+        assert!(!taken(&mut all[0]).is_empty());
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more_and_it_is_counted() {
+        let mut all = three();
+        let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
+        for _ in 0..100_000 {
+            assert!(!all[1].keep(HANDED, &arp, true, 0));
+        }
+        let Handing { given, refused, .. } = all[1].handing;
+        assert_eq!(given + refused, 100_000);
+        assert!(given > 1000 && refused > 1000, "{given} {refused}");
+        assert_eq!(taken(&mut all[0]).len() as u64, given);
+        assert_eq!(all[0].handing.taken, given);
+    }
+
+    #[test]
+    fn fragments_meet_wherever_they_come() {
+        for port in 0..50 {
+            let mut all = three();
+            let whole = link()
+                / Ipv4::new("198.18.0.1", "198.18.1.2").id(port)
+                / Udp::new(port, 53)
+                / payload([1; 4000]);
+            let parts = fragments(&whole.build(), 1400, 0);
+            let mut kept = [0; 3];
+            // The last one first, each by another worker.
+            for (n, part) in parts.iter().enumerate().rev() {
+                let receiver = n % 3;
+                kept[receiver] += usize::from(all[receiver].keep(HANDED, part, true, 0));
+                kept[receiver] += all[receiver].own.drain(..).count();
+                // By way of the one that finds out.
+                for _ in 0..2 {
+                    for (n, crew) in all.iter_mut().enumerate() {
+                        kept[n] += taken(crew).len();
+                    }
+                }
+            }
+            assert_eq!(kept.iter().max(), Some(&parts.len()), "{kept:?}");
+        }
+    }
+
+    #[test]
+    fn who_sleeps_is_woken() {
+        let mut all = three();
+        let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
+        assert!(all[0].fall_asleep());
+        all[1].keep(HANDED, &arp, true, 0);
+        all[1].wake();
+        assert!(!all[0].bells[0].asleep.load(Ordering::SeqCst));
+        assert!(!all[0].fall_asleep(), "something has come");
+        assert!(all[0].bells[0].inbox.take().is_none(), "no message, but it was rung");
+    }
+}

@@ -1,0 +1,201 @@
+//! Several workers: what one of them would do, all of them together do, too.
+//!
+//! All other tests here can be run with several workers, see the head of `main.rs`.
+
+use std::collections::HashSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::net::Net;
+
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/peers.py");
+/// Flows at a time.
+const FLOWS: usize = 300;
+
+/// What `show` says as JSON, as far as one expression of Python picks it.
+fn shown(net: &Net, pick: &str) -> u64 {
+    let line = format!(
+        "$PENSTOCK show --json | python3 -c 'import json, sys; s = json.load(sys.stdin); print({pick})'"
+    );
+    net.ok(&net.r, &line).trim().parse().unwrap()
+}
+
+/// The packets of a rule with this comment.
+fn counted(net: &Net, comment: &str) -> u64 {
+    let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    let line = rules.lines().find(|l| l.contains(&format!("comment \"{comment}\""))).expect(comment);
+    line.split("packets ").nth(1).and_then(|l| l.split(' ').next()).unwrap().parse().unwrap()
+}
+
+fn flows(net: &mut Net) {
+    net.spawn_in('b', &format!("python3 {PEERS} serve"));
+    net.until("the server is there", |net| net.run(&net.b, "ss -lnu | grep -q :7100").0);
+}
+
+#[test]
+fn many_flows_of_several_workers_are_translated_and_counted_each_once() {
+    let Some(mut net) = Net::new() else { return };
+    flows(&mut net);
+    for (workers, driver) in [(2, "packet"), (3, "xdp"), (4, "packet")] {
+        net.up(&format!("r0 r1 --workers {workers} --driver {driver}"));
+        net.nft(
+            "table inet t {
+               set limited { type ipv4_addr . inet_service; size 65535; flags dynamic; }
+               set v6 { type ipv6_addr; size 100; flags dynamic; }
+               chain f {
+                 type filter hook forward priority filter; policy drop
+                 udp dport 7100 counter comment \"there\"
+                 udp sport 7100 counter comment \"back\"
+                 ct state established,related accept
+                 udp dport 7100 ct count over 2000 drop
+                 udp dport 7100 add @limited { ip saddr . udp sport }
+                 ip6 saddr != ::1 update @v6 { ip6 saddr counter }
+                 udp dport 7100 counter accept comment \"new\"
+               }
+               chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+             }",
+        );
+        for (round, to) in [(1, "198.18.1.2"), (2, "2001:db8:1::2")] {
+            let ask = format!("python3 {PEERS} ask {to} {FLOWS} 1000");
+            assert_eq!(net.ok(&net.a, &ask).trim(), FLOWS.to_string(), "{workers} {driver}");
+            let (new, all) = (FLOWS as u64 * round, 3 * FLOWS as u64 * round);
+            let found = ["new", "there", "back"].map(|comment| counted(&net, comment));
+            assert_eq!(found, [new, all, all], "{workers} {driver} {to}");
+        }
+        // Every connection is listed once, and no two have the same answers.
+        let listed = net.ok(&net.r, "$PENSTOCK show conntrack");
+        let of_test: Vec<&str> = listed.lines().filter(|l| l.contains("dport=7100")).collect();
+        let replies: HashSet<String> = of_test
+            .iter()
+            .map(|l| l.split(" src=").nth(2).unwrap().split(" mark").next().unwrap().into())
+            .collect();
+        assert_eq!((of_test.len(), replies.len()), (2 * FLOWS, 2 * FLOWS), "{workers} {driver}");
+        assert!(shown(&net, "s[\"connections\"]") >= 2 * FLOWS as u64);
+        assert_eq!(
+            shown(&net, "s[\"connections\"]"),
+            shown(&net, "sum(w[\"connections\"] for w in s[\"workers\"])")
+        );
+        let elements = net.ok(&net.r, "$PENSTOCK nft list set inet t limited");
+        assert_eq!(elements.matches("198.18.0.2 . ").count(), FLOWS, "{workers} {driver}");
+        // All of them had something to do, and nothing was lost between them.
+        let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
+        assert_eq!(shown(&net, busy), workers, "{}", net.ok(&net.r, "$PENSTOCK show"));
+        let given = shown(&net, "sum(w[\"handed_over\"] for w in s[\"workers\"])");
+        assert_eq!(shown(&net, "sum(w[\"taken_over\"] for w in s[\"workers\"])"), given);
+        assert_eq!(shown(&net, "s[\"conntrack\"][\"insert_failed\"]"), 0);
+        assert_eq!(shown(&net, "s[\"drops\"].get(\"worker busy\", 0)"), 0);
+        net.down();
+    }
+}
+
+#[test]
+fn fragments_and_errors_meet_the_worker_of_their_connection() {
+    let Some(mut net) = Net::new() else { return };
+    flows(&mut net);
+    net.ok(&net.r, "ip link set r1 mtu 1300; ip -n $0 link set b0 mtu 1300".replace("$0", &net.b).as_str());
+    net.up("r0 r1 --workers 3");
+    net.nft(
+        "table inet t {
+           chain f {
+             type filter hook forward priority filter; policy drop
+             ct state invalid counter comment \"invalid\"
+             ct state established,related accept
+             udp dport 7100 accept
+             icmp type echo-request accept
+             icmpv6 type echo-request accept
+           }
+           chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+         }",
+    );
+    for to in ["198.18.1.2", "2001:db8:1::2"] {
+        // What is too long for the way; from then on A knows.
+        let _ = net.run(&net.a, &format!("ping -M do -c 4 -i 0.2 -W 1 -s 1400 {to}"));
+        net.ok(&net.a, &format!("python3 {PEERS} ask {to} 48 4000"));
+        net.ok(&net.a, &format!("ping -c 20 -i 0.02 -W 2 -s 5000 {to}"));
+    }
+    let (_, said) = net.run(&net.a, "ping -M do -c 3 -i 0.2 -W 1 -s 1400 198.18.1.2");
+    assert!(said.contains("mtu = 1300") || said.contains("mtu=1300"), "{said}");
+    for (to, router) in [("198.18.1.2", "From 198.18.0.1"), ("2001:db8:1::2", "From 2001:db8::1")] {
+        for _ in 0..5 {
+            let (_, said) = net.run(&net.a, &format!("ping -c 1 -W 2 -t 1 {to}"));
+            assert!(said.contains(router), "{said}");
+        }
+    }
+    // Errors from behind, about translated flows.
+    net.ok(&net.a, "for i in $(seq 20); do python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((\"198.18.1.2\", 7100 )); s.send(b\"x\" * 8); s.settimeout(2); s.recv(99)'; done");
+    net.nft("flush chain inet t f\ntable inet t { chain f { ct state established,related accept; udp dport { 7100, 9 } accept; }; }");
+    net.ok(&net.b, "sysctl -qw net.ipv4.icmp_ratelimit=0");
+    let refused = "python3 -c 'import socket
+for i in range(20):
+  s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); s.connect((\"198.18.1.2\", 9)); s.send(b\"x\")
+  try: s.recv(9)
+  except ConnectionRefusedError: print(\"refused\")'";
+    assert_eq!(net.ok(&net.a, refused).matches("refused").count(), 20);
+}
+
+#[test]
+fn announced_connections_meet_the_worker_that_expects_them() {
+    let Some(mut net) = Net::new() else { return };
+    net.spawn_in('b', &format!("python3 {PEERS} ftp-serve"));
+    net.until("the server is there", |net| net.run(&net.b, "ss -lnt | grep -q :21").0);
+    net.up("r0 r1 --workers 3");
+    net.nft(
+        "table inet t {
+           ct helper ftp { type \"ftp\" protocol tcp; }
+           chain h { type filter hook prerouting priority filter; tcp dport 21 ct helper set \"ftp\"; }
+           chain f {
+             type filter hook forward priority filter; policy drop
+             ct state established accept
+             ct state related counter accept comment \"announced\"
+             tcp dport 21 accept
+           }
+           chain pre { type nat hook prerouting priority dstnat; ip daddr 198.19.0.1 dnat ip to 198.18.1.2; }
+           chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+         }",
+    );
+    for (round, to) in [(1, "198.18.1.2"), (2, "198.19.0.1")] {
+        net.ok(&net.a, &format!("python3 {PEERS} ftp {to} 12"));
+        assert_eq!(counted(&net, "announced"), 12 * round);
+    }
+}
+
+#[test]
+fn connections_go_on_when_one_worker_has_to_do_all() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iperf3") || !net.run(&net.r, "ip link add br0 type bridge").0 {
+        return;
+    }
+    net.serve_iperf();
+    net.ok(&net.r, "ip link add r2 type veth peer name d2; ip link set r2 up; ip link set d2 up");
+    net.up("r0 r1 r2 --workers 2");
+    net.nft(
+        "table inet t {
+           chain f {
+             type filter hook forward priority filter; policy drop
+             ct state established accept
+             tcp dport 5201 ct state new accept
+           }
+           chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+         }",
+    );
+    let client =
+        net.command(&net.a, "iperf3 -c 198.18.1.2 -P 4 -t 4").stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(shown(&net, "sum(w[\"connections\"] > 0 for w in s[\"workers\"])"), 2);
+    // A bridge of others changes nothing, one of ours does.
+    net.ok(
+        &net.r,
+        "ip link add d0 type veth peer name d1; ip link set d0 master br0; ip link set br0 up; ip link set d0 up",
+    );
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(shown(&net, "sum(w[\"connections\"] > 0 for w in s[\"workers\"])"), 2);
+    net.ok(&net.r, "ip link set r2 master br0");
+    net.until("the first has all", |net| shown(net, "s[\"workers\"][1][\"connections\"]") == 0);
+    assert!(shown(&net, "s[\"workers\"][0][\"connections\"]") >= 5);
+    let output = client.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    net.ok(&net.a, "iperf3 -c 198.18.1.2 -t 1");
+    net.ok(&net.r, "ip link del br0");
+    net.ok(&net.a, "iperf3 -c 198.18.1.2 -P 4 -t 1");
+}
