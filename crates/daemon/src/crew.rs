@@ -134,7 +134,7 @@ pub(crate) fn crew(
     for from in 0..count {
         for to in 0..count {
             let giver = (from != to).then(|| {
-                let (giver, taker) = ring();
+                let (giver, taker) = ring(count * (count - 1));
                 all[to].from.push(taker);
                 giver
             });

@@ -10,8 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use penstock_io::device::{BURST, Received};
 use penstock_packet::Gso;
 
-/// Bytes of a ring: more than a thousand full frames, or thirty super-packets.
-const BYTES: usize = 2 << 20;
+/// Bytes of a ring at most: more than a thousand full frames, or thirty super-packets.
+const LONGEST: usize = 2 << 20;
+/// Bytes of a ring at least.
+const SHORTEST: usize = 256 << 10;
+/// Bytes of all rings together, unless they would be too short.
+const ALL: usize = 64 << 20;
 /// Frames begin at multiples of this.
 const ALIGN: usize = 8;
 /// Bytes before a frame: its length, then what is known of it.
@@ -53,13 +57,19 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// The byte at a place, modulo the length of the ring.
     fn at(&self, place: usize) -> *mut u8 {
-        self.bytes.as_ptr().cast_mut().cast::<u8>().wrapping_add(place % BYTES)
+        self.bytes.as_ptr().cast_mut().cast::<u8>().wrapping_add(place % self.len())
+    }
+
+    /// Bytes, a power of two.
+    fn len(&self) -> usize {
+        self.bytes.len() * ALIGN
     }
 }
 
-/// Both ends of a ring.
-pub(crate) fn ring() -> (Giver, Taker) {
-    let bytes = (0..BYTES / 8).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+/// Both ends of a ring, of so many.
+pub(crate) fn ring(of: usize) -> (Giver, Taker) {
+    let len = (ALL / of.max(1)).next_power_of_two().clamp(SHORTEST, LONGEST);
+    let bytes = (0..len / ALIGN).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let ring = Arc::new(Ring { bytes, taken: AtomicUsize::new(0), given: AtomicUsize::new(0) });
     let giver = Giver { ring: ring.clone(), given: 0, taken: 0 };
     (giver, Taker { ring, taken: 0, burst: Vec::with_capacity(BURST), after: 0 })
@@ -78,13 +88,14 @@ impl Giver {
     /// Puts a frame in; `false` if there is no room.
     pub(crate) fn give(&mut self, handed: Handed, frame: &[u8]) -> bool {
         let need = BEFORE + frame.len().next_multiple_of(ALIGN);
-        let rest = BYTES - self.given % BYTES;
+        let len = self.ring.len();
+        let rest = len - self.given % len;
         // A frame lies in one piece.
         let skipped = if need > rest { rest } else { 0 };
-        let Ok(len) = u32::try_from(frame.len()) else { return false };
-        if self.given + skipped + need - self.taken > BYTES {
+        let Ok(frame_len) = u32::try_from(frame.len()) else { return false };
+        if self.given + skipped + need - self.taken > len {
             self.taken = self.ring.taken.load(Ordering::Acquire);
-            if self.given + skipped + need - self.taken > BYTES {
+            if self.given + skipped + need - self.taken > len {
                 return false;
             }
         }
@@ -97,7 +108,7 @@ impl Giver {
         // SAFETY: `need` bytes from here on are the giver's and lie in one piece, aligned to eight bytes; the length comes
         // first, where a skipped rest has its own.
         unsafe {
-            self.ring.at(self.given).cast::<u32>().write(len);
+            self.ring.at(self.given).cast::<u32>().write(frame_len);
             self.ring.at(self.given + ALIGN).cast::<Handed>().write(handed);
             let to = self.ring.at(self.given + BEFORE);
             std::ptr::copy_nonoverlapping(frame.as_ptr(), to, frame.len());
@@ -134,7 +145,7 @@ impl Taker {
             // begins a length, and behind one that is no skip what is known of the frame.
             let len = unsafe { self.ring.at(at).cast::<u32>().read() };
             if len == SKIP {
-                at += BYTES - at % BYTES;
+                at += self.ring.len() - at % self.ring.len();
                 continue;
             }
             // SAFETY: as above.
@@ -182,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_put_in_comes_out_in_order_and_a_full_ring_takes_no_more() {
-        let (mut giver, mut taker) = ring();
+        let (mut giver, mut taker) = ring(1);
         let (mut given, mut taken) = (0, 0);
         for _ in 0..5 {
             while giver.give(handed(given), &bytes(given)) {
@@ -207,7 +218,7 @@ mod tests {
     #[test]
     fn threads_hand_over_all_that_fits() {
         const COUNT: u32 = 20_000;
-        let (mut giver, mut taker) = ring();
+        let (mut giver, mut taker) = ring(1);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for n in 0..COUNT {

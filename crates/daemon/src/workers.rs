@@ -1,7 +1,7 @@
 //! All workers, for those who ask them something or tell them.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use penstock_net::Network;
@@ -13,7 +13,11 @@ use crate::worker::Request;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The inboxes of all workers, in their order; there is at least one.
-pub(crate) struct Workers(Vec<Arc<Inbox<Request>>>);
+pub(crate) struct Workers {
+    inboxes: Vec<Arc<Inbox<Request>>>,
+    /// Held while all are told something: so all are told in the same order.
+    order: Mutex<()>,
+}
 
 /// The first line of a dump of connections.
 const HEAD: &str = "penstock-conntrack 1\n";
@@ -21,31 +25,39 @@ const HEAD: &str = "penstock-conntrack 1\n";
 impl Workers {
     /// So many, who do not work yet.
     pub(crate) fn new(count: usize) -> std::io::Result<Self> {
-        (0..count.max(1)).map(|_| Inbox::new().map(Arc::new)).collect::<std::io::Result<_>>().map(Workers)
+        let inboxes =
+            (0..count.max(1)).map(|_| Inbox::new().map(Arc::new)).collect::<std::io::Result<_>>()?;
+        Ok(Workers { inboxes, order: Mutex::default() })
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.inboxes.len()
     }
 
     /// The inboxes.
     pub(crate) fn inboxes(&self) -> &[Arc<Inbox<Request>>] {
-        &self.0
+        &self.inboxes
     }
 
     /// The first worker.
     pub(crate) fn first(&self) -> &Inbox<Request> {
-        &self.0[0]
+        &self.inboxes[0]
+    }
+
+    fn order(&self) -> MutexGuard<'_, ()> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells all.
     pub(crate) fn tell(&self, mut request: impl FnMut() -> Request) {
-        self.0.iter().for_each(|inbox| inbox.send(request()));
+        let _order = self.order();
+        self.inboxes.iter().for_each(|inbox| inbox.send(request()));
     }
 
     /// Tells each something else, as long as there is something.
     pub(crate) fn tell_each(&self, requests: impl IntoIterator<Item = Request>) {
-        self.0.iter().zip(requests).for_each(|(inbox, request)| inbox.send(request));
+        let _order = self.order();
+        self.inboxes.iter().zip(requests).for_each(|(inbox, request)| inbox.send(request));
     }
 
     /// Asks all; the answers in their order, or `None` if one does not answer in time.
@@ -55,8 +67,9 @@ impl Workers {
         patience: Duration,
     ) -> Option<Vec<T>> {
         let until = Instant::now() + patience;
+        let order = self.order();
         let answers: Vec<_> = self
-            .0
+            .inboxes
             .iter()
             .map(|inbox| {
                 let (to, answer) = channel();
@@ -64,6 +77,7 @@ impl Workers {
                 answer
             })
             .collect();
+        drop(order);
         let left = || until.saturating_duration_since(Instant::now());
         answers.into_iter().map(|answer| answer.recv_timeout(left()).ok()).collect()
     }
@@ -76,7 +90,7 @@ impl Workers {
         patience: Duration,
     ) -> Option<T> {
         let (to, answer) = channel();
-        self.0.get(worker)?.send(request(to));
+        self.inboxes.get(worker)?.send(request(to));
         answer.recv_timeout(patience).ok()
     }
 
@@ -84,9 +98,10 @@ impl Workers {
     /// passes until it has them.
     pub(crate) fn gather(&self, net: &Arc<Network>) {
         let (to, all) = channel();
+        let order = self.order();
         self.first().send(Request::TakeOver(all));
         let given: Vec<_> = self
-            .0
+            .inboxes
             .iter()
             .skip(1)
             .map(|inbox| {
@@ -95,6 +110,8 @@ impl Workers {
                 dump
             })
             .collect();
+        // Whoever tells something meanwhile is answered when the first worker has them.
+        drop(order);
         let dumps: Vec<String> = given.iter().filter_map(|dump| dump.recv_timeout(PATIENCE).ok()).collect();
         // Whoever has ended needs none.
         let _ = to.send(whole(&dumps));
