@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::classifier::{Cell, Classifier, MAX_DIMENSIONS, MOST_TREES, Tree, signed, stride};
 use crate::dimension::{Dimension, max_value};
-use crate::lanes::Row;
+use crate::lanes::{Line, Row};
 
 /// A dimension's value lies between two others, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ impl Builder {
         roots.sort_by_key(|t: &Tree| t.first);
         let Trees { cells, rows, copies, .. } = trees;
         let dimensions = std::mem::take(&mut boxes.dimensions);
-        Some(Classifier { dimensions, halves, trees: roots, cells, rows, copies, is_large: false }.weighed())
+        let lines = Line::of(&rows);
+        Some(Classifier { dimensions, halves, trees: roots, cells, lines, copies, is_large: false }.weighed())
     }
 }
 
@@ -363,11 +364,14 @@ impl Trees<'_> {
         if let Some(cell) = self.leaves.get(&(mask, rules.clone())) {
             return Some(*cell);
         }
-        let first = u32::try_from(self.rows.len()).ok()?;
         if rules.len() > LONGEST_LEAF {
             return None;
         }
+        let stride = stride(mask, self.halves);
+        self.rows.resize(self.rows.len().next_multiple_of(stride.min(Line::ROWS)), Row::EMPTY);
+        let first = u32::try_from(self.rows.len()).ok()?;
         for block in rules.chunks(4) {
+            let start = self.rows.len();
             // What no rule takes is before any rule that is asked for.
             let mut numbers = [-1; 4];
             for (number, &at) in numbers.iter_mut().zip(block) {
@@ -386,9 +390,10 @@ impl Trees<'_> {
                     self.rows.push(Row::words(lasts.map(signed)));
                 }
             }
+            self.rows.resize(start + stride, Row::EMPTY);
         }
         self.copies += rules.len();
-        let cell = Cell::leaf(first, rules.len().div_ceil(4) as u32, mask, stride(mask, self.halves));
+        let cell = Cell::leaf(first, rules.len().div_ceil(4) as u32, mask, stride);
         self.leaves.insert((mask, rules), cell);
         Some(cell)
     }

@@ -1,7 +1,7 @@
 //! The finished structure and the search in it.
 
 use crate::dimension::Dimension;
-use crate::lanes::{Misses, Row};
+use crate::lanes::{Line, Misses, Row};
 
 /// Most dimensions that a classifier can have.
 pub const MAX_DIMENSIONS: usize = 16;
@@ -62,8 +62,9 @@ impl Cell {
     fn below(&self, location: &Location) -> usize {
         let at = location.coordinates[usize::from(self.what & 15)];
         let part = (at.wrapping_sub(self.min) as u32) >> (self.what >> 4 & 31);
-        let cell = if at < self.min { 0 } else { part.min(self.len) + 1 };
-        self.first as usize + cell as usize
+        // Which of both it is cannot be predicted.
+        let is_above = u32::from(at >= self.min).wrapping_neg();
+        self.first as usize + ((part.min(self.len) + 1) & is_above) as usize
     }
 }
 
@@ -89,7 +90,7 @@ pub struct Classifier {
     pub(crate) cells: Vec<Cell>,
     /// Blocks of leaves: four rule numbers, then for each dimension that is compared four first and four last
     /// coordinates: one row if it has up to two bytes, else two.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) lines: Vec<Line>,
     pub(crate) copies: usize,
     pub(crate) is_large: bool,
 }
@@ -110,8 +111,6 @@ pub(crate) const MOST_TREES: usize = 6;
 /// Bytes from which on a classifier does not stay in a core's own cache.
 const LARGE: usize = 256 << 10;
 
-/// Bytes that come from memory at once.
-const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == size_of::<Row>());
 
 /// Packets whose searches run at the same time.
@@ -149,7 +148,7 @@ impl Classifier {
     /// How large it is.
     pub fn size(&self) -> Size {
         let dimensions: usize = self.dimensions.iter().map(Dimension::bytes).sum();
-        let bytes = dimensions + self.cells.len() * size_of::<Cell>() + self.rows.len() * size_of::<Row>();
+        let bytes = dimensions + self.cells.len() * size_of::<Cell>() + self.lines.len() * size_of::<Line>();
         Size { bytes, trees: self.trees.len(), copies: self.copies }
     }
 
@@ -261,7 +260,7 @@ impl Classifier {
     /// Looks for something better than what was found, in one tree. Branches that hang on the packet are few: who goes on
     /// to walk, and who has a leaf to compare, is in lists.
     fn next_in_tree(&self, tree: &Tree, locations: &[Location], from: u32, found: &mut [u32]) {
-        let mut cells = [tree.root; LANES];
+        let mut cells = [&tree.root; LANES];
         let mut walking = Lanes::default();
         for (lane, (location, best)) in locations.iter().zip(&*found).enumerate() {
             walking.push_if(tree.first < *best && tree.guards_hold(location), lane);
@@ -279,7 +278,7 @@ impl Classifier {
             for &lane in walking.all() {
                 let lane = usize::from(lane);
                 let (Some(cell), Some(location)) = (cells.get_mut(lane), locations.get(lane)) else { break };
-                *cell = self.cells.get(cell.below(location)).copied().unwrap_or(Cell::EMPTY);
+                *cell = self.cells.get(cell.below(location)).unwrap_or(&Cell::EMPTY);
                 self.prefetch_next(cell, location);
                 left.push_if(cell.is_node, lane);
                 leaves.push_if(!cell.is_node && cell.len > 0, lane);
@@ -291,7 +290,7 @@ impl Classifier {
         for &lane in leaves.all() {
             let lane = usize::from(lane);
             let (Some(cell), Some(best)) = (cells.get(lane), found.get(lane)) else { break };
-            let Some(numbers) = self.rows.get(cell.first as usize) else { break };
+            let Some(numbers) = Line::rows(&self.lines).get(cell.first as usize) else { break };
             better.push_if((numbers.word(0) as u32) < *best, lane);
         }
         for &lane in better.all() {
@@ -308,10 +307,10 @@ impl Classifier {
     /// Has loaded what the step after a cell needs: a cell, or the first two lines of a leaf. Which of them is no branch.
     #[inline(always)]
     fn prefetch_next(&self, cell: &Cell, location: &Location) {
-        let (cells, rows) = (self.cells.as_ptr().cast::<u8>(), self.rows.as_ptr().cast::<u8>());
+        let (cells, rows) = (self.cells.as_ptr().cast::<u8>(), self.lines.as_ptr().cast::<u8>());
         let below = cell.below(location);
         let (base, at, second) =
-            if cell.is_node { (cells, below, 0) } else { (rows, cell.first as usize, LINE) };
+            if cell.is_node { (cells, below, 0) } else { (rows, cell.first as usize, size_of::<Line>()) };
         let next = base.wrapping_add(at * size_of::<Row>());
         crate::prefetch_at(next);
         crate::prefetch_at(next.wrapping_add(second));
@@ -323,9 +322,12 @@ impl Classifier {
         let mask = leaf.what;
         let stride = leaf.min as usize;
         let first = leaf.first as usize;
-        let Some(rows) = self.rows.get(first..first + leaf.len as usize * stride) else { return best };
-        let mut rows = rows.iter();
-        while let Some(numbers) = rows.next() {
+        let Some(rows) = Line::rows(&self.lines).get(first..first + leaf.len as usize * stride) else {
+            return best;
+        };
+        for block in rows.chunks_exact(stride.max(1)) {
+            let mut rows = block.iter();
+            let Some(numbers) = rows.next() else { break };
             if numbers.word(0) as u32 >= best {
                 break;
             }
@@ -353,7 +355,7 @@ impl Classifier {
 
 /// Rows of a block.
 pub(crate) fn stride(mask: u16, halves: u16) -> usize {
-    1 + mask.count_ones() as usize + (mask & !halves).count_ones() as usize
+    Line::round_up(1 + mask.count_ones() as usize + (mask & !halves).count_ones() as usize)
 }
 
 impl Tree {

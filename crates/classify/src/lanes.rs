@@ -9,6 +9,9 @@
 pub(crate) struct Row([u8; 16]);
 
 impl Row {
+    /// Of nothing.
+    pub const EMPTY: Row = Row([0; 16]);
+
     pub fn words(words: [i32; 4]) -> Row {
         let mut row = [0; 16];
         for (bytes, word) in row.as_chunks_mut().0.iter_mut().zip(words) {
@@ -33,6 +36,36 @@ impl Row {
     #[cfg(any(test, not(target_arch = "x86_64")))]
     fn half(&self, i: usize) -> u16 {
         self.0.as_chunks().0.get(i).map_or(0, |bytes| u16::from_ne_bytes(*bytes))
+    }
+}
+
+/// Rows of a cache line; blocks begin where lines begin, as far as they are that long.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Line([Row; Line::ROWS]);
+
+const _: () = assert!(size_of::<Line>() == Line::ROWS * size_of::<Row>());
+
+impl Line {
+    /// Rows of a line.
+    pub const ROWS: usize = 4;
+
+    /// Lines of rows; what is left of the last one is empty.
+    pub fn of(rows: &[Row]) -> Vec<Line> {
+        let line = |rows: &[Row]| Line(std::array::from_fn(|i| rows.get(i).copied().unwrap_or(Row::EMPTY)));
+        rows.chunks(Line::ROWS).map(line).collect()
+    }
+
+    /// The rows of lines.
+    #[inline(always)]
+    pub fn rows(lines: &[Line]) -> &[Row] {
+        // SAFETY: a line is its rows and nothing else, which the assertion above says, too.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * Line::ROWS) }
+    }
+
+    /// Rows that a block of so many rows takes, so that as few lines as possible are touched.
+    pub fn round_up(rows: usize) -> usize {
+        if rows < Line::ROWS { rows.next_power_of_two() } else { rows.next_multiple_of(Line::ROWS) }
     }
 }
 
