@@ -37,6 +37,10 @@ const LONGEST_LEAF: usize = 1 << 16;
 const COPIES: usize = 24;
 /// What cutting one node may multiply its rules by.
 const GROWTH: usize = 3;
+/// The same for trees of less than one of so many rules. They have the rules that are narrow nowhere, so cutting copies many
+/// of them, but there are few.
+const SMALL_GROWTH: usize = 16;
+const SMALL: usize = 32;
 /// A dimension gets a tree of its own for one of so many rules at least.
 const SHARE: usize = 64;
 
@@ -67,6 +71,7 @@ impl Builder {
         let halves = widths.iter().enumerate().filter(|(_, w)| **w <= 2).map(|(d, _)| 1 << d).sum();
         let order = (0..boxes.rules.len() as u32).collect();
         let mut trees = Trees {
+            growth: GROWTH,
             budget: boxes.rules.len() * COPIES + 4096,
             cells: Vec::new(),
             rows: Vec::new(),
@@ -77,6 +82,8 @@ impl Builder {
         };
         let mut roots = Vec::new();
         for group in split(&boxes, order) {
+            let is_small = group.len() * SMALL < boxes.rules.len();
+            trees.growth = if is_small { SMALL_GROWTH } else { GROWTH };
             roots.push(trees.tree(group)?);
         }
         roots.sort_by_key(|t: &Tree| t.first);
@@ -203,6 +210,8 @@ struct Trees<'a> {
     boxes: &'a Boxes,
     /// Cells and places in leaves that may still be made.
     budget: usize,
+    /// What cutting one node may multiply its rules by.
+    growth: usize,
     cells: Vec<Cell>,
     rows: Vec<Row>,
     /// Leaves that are there, by mask and rules.
@@ -327,7 +336,7 @@ impl Trees<'_> {
                     steps[to + 1] -= 1;
                     total += to - from + 1;
                 }
-                if total > rules.len() * GROWTH {
+                if total > rules.len() * self.growth {
                     continue;
                 }
                 let mut now = 0i64;
