@@ -78,6 +78,7 @@ impl Builder {
             leaves: HashMap::new(),
             copies: 0,
             halves,
+            limited: 0,
             boxes: &boxes,
         };
         let mut roots = Vec::new();
@@ -218,6 +219,8 @@ struct Trees<'a> {
     leaves: HashMap<(u16, Vec<u32>), Cell>,
     copies: usize,
     halves: u16,
+    /// Dimensions in which some rule of the tree is limited.
+    limited: u16,
 }
 
 /// A way to cut a node: the first part is what lies before `min`, the others are of equal size but for the last.
@@ -260,6 +263,11 @@ impl Trees<'_> {
             (from != 0 || to != boxes.max[d]).then_some((d as u8, signed(from), signed(to)))
         });
         let guards = guards.collect();
+        self.limited = 0;
+        for d in 0..boxes.max.len() {
+            let is_limited = |at: &u32| boxes.bounds(*at)[d] != (0, boxes.max[d]);
+            self.limited |= u16::from(rules.iter().any(is_limited)) << d;
+        }
         let root = self.node(rules, &region)?;
         Some(Tree { root, first, last, guards })
     }
@@ -357,6 +365,20 @@ impl Trees<'_> {
         best.map(|(_, total, cut)| (cut, total))
     }
 
+    /// Dimensions to compare beside those that a leaf needs, as far as they take no room of their own: so most leaves of a
+    /// tree compare the same, and how long that takes can be predicted.
+    fn filled(&self, needed: u16) -> u16 {
+        let room = stride(needed, self.halves);
+        let mut mask = needed;
+        for d in (0..self.boxes.max.len()).filter(|d| self.limited >> d & 1 != 0) {
+            let more = mask | 1 << d;
+            if stride(more, self.halves) == room {
+                mask = more;
+            }
+        }
+        mask
+    }
+
     fn leaf(&mut self, mut rules: Vec<u32>, region: &Region) -> Option<Cell> {
         let boxes = self.boxes;
         let mut mask = 0u16;
@@ -369,6 +391,8 @@ impl Trees<'_> {
         }
         if mask == 0 {
             rules.dedup_by_key(|at| boxes.rules[*at as usize]);
+        } else {
+            mask = self.filled(mask);
         }
         if let Some(cell) = self.leaves.get(&(mask, rules.clone())) {
             return Some(*cell);
