@@ -285,6 +285,7 @@ pub fn object_type(value: &penstock_ruleset::model::ObjectValue) -> ObjectType {
         V::CtExpect { .. } => ObjectType::CtExpect,
         V::Synproxy(_) => ObjectType::Synproxy,
         V::SecMark(_) => ObjectType::SecMark,
+        V::Tunnel(_) => ObjectType::Tunnel,
     }
 }
 

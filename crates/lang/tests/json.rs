@@ -317,6 +317,23 @@ fn objects_are_listed_as_nft_lists_them() {
 }
 
 #[test]
+fn tunnel_objects_survive_json() {
+    let before = load(include_str!("listed_tunnels.nft")).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lost(&before), None);
+    let value = json_of(&before);
+    let objects = |kind: &str| {
+        value["nftables"].as_array().into_iter().flatten().filter(|o| o.get(kind).is_some()).count()
+    };
+    assert_eq!((objects("tunnel"), objects("rule")), (5, 4));
+    let tunnel = &value["nftables"][2]["tunnel"];
+    let ends = [&tunnel["src-ipv4"], &tunnel["dst-ipv4"], &tunnel["type"], &tunnel["tunnel"][0]["data"]];
+    assert_eq!(ends, ["198.18.2.10", "198.18.2.11", "geneve", "0x12345678"]);
+    // As nft 1.1.4 had them.
+    let older = json::to_text(&value).replace("-ipv4\"", "\"").replace("-ipv6\"", "\"");
+    assert_eq!(load(&older).map(|r| text_of(&r)), Ok(text_of(&before)));
+}
+
+#[test]
 fn errors_are_those_of_nft() {
     let chain = "table ip t { chain c { }; }";
     for (document, expected) in [

@@ -245,14 +245,55 @@ fn what_is_listed_compiles_to_the_same_program() {
 /// Listed by nft from one file that has every kind of set, object and chain in it.
 const LISTED_RULESET: &str = include_str!("listed_ruleset.nft");
 
+/// Tunnel objects of each kind, and what refers to them, as nft 1.1.6 lists them.
+const LISTED_TUNNELS: &str = include_str!("listed_tunnels.nft");
+
 #[test]
 fn a_listed_ruleset_is_listed_again_to_the_letter() {
-    let generation = load(LISTED_RULESET).unwrap_or_else(|e| panic!("{e}"));
-    let listed = listing(&generation, Format::default()).ruleset(None);
-    for (line, (listed, expected)) in listed.lines().zip(LISTED_RULESET.lines()).enumerate() {
-        assert_eq!(listed, expected, "line {}", line + 1);
+    for ruleset in [LISTED_RULESET, LISTED_TUNNELS] {
+        let generation = load(ruleset).unwrap_or_else(|e| panic!("{e}"));
+        let listed = listing(&generation, Format::default()).ruleset(None);
+        for (line, (listed, expected)) in listed.lines().zip(ruleset.lines()).enumerate() {
+            assert_eq!(listed, expected, "line {}", line + 1);
+        }
+        assert_eq!(listed.len(), ruleset.len());
     }
-    assert_eq!(listed.len(), LISTED_RULESET.len());
+}
+
+#[test]
+fn tunnels_that_nobody_can_make_are_refused() {
+    for (lines, expected) in [
+        ("id 5", "Invalid argument"),
+        ("ip daddr 198.18.0.1; ip daddr 198.18.0.2", "You can only specify this once"),
+        ("ip daddr 198.18.0.1; ip6 saddr 2001:db8::1", "specify either ip or ip6 for address"),
+        ("ip6 daddr 198.18.0.1", "Could not resolve hostname"),
+        ("ip daddr $net", "an end of a tunnel has one address"),
+        ("ip daddr 198.18.0.1; sport 65536", "exceeds valid range 0-65535"),
+        ("ip daddr 198.18.0.1; erspan { version 3; }", "there is no version 3 of ERSPAN"),
+        (
+            "ip daddr 198.18.0.1; vxlan { gbp 5; }; geneve { class 1 opt-type 1 data \"0x12345678\"; }",
+            "Cannot create new geneve section inside another tunnel",
+        ),
+        (
+            "ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"12345678\"; }",
+            "Invalid data array 12345678",
+        ),
+        ("ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"0x1234567x\"; }", "Invalid data array"),
+        // Geneve has options of whole words, and not too many.
+        ("ip daddr 198.18.0.1; geneve { class 1 opt-type 1 data \"0x1234\"; }", "Invalid argument"),
+    ] {
+        let text = format!("define net = 198.18.0.0/24\ntable netdev t {{ tunnel y {{ {lines}; }}\n}}");
+        let message = load(&text).err().unwrap_or_default();
+        assert!(message.contains(expected), "{lines}: {message:?}");
+    }
+    for (rule, expected) in [
+        ("tunnel name \"none\"", "No such file or directory"),
+        ("tunnel id \"five\"", "Could not parse integer"),
+    ] {
+        let message = load(&format!("add table ip t; add chain ip t c; add rule ip t c {rule}")).err();
+        let message = message.unwrap_or_default();
+        assert!(message.contains(expected), "{rule}: {message:?}");
+    }
 }
 
 /// Statements that go with any other.

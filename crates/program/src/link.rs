@@ -32,15 +32,16 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// Why no object can say where a packet goes in a tunnel.
+pub const NO_TUNNEL: &str = "there are no devices that take the ends of their tunnel from each packet";
+
 /// Whether the path can run an expression, whatever it names.
 pub fn supported(expr: &Expr) -> Result<(), Unsupported> {
     let reason = match expr {
         Expr::Payload(x) if x.base == PayloadBase::Tunnel => "tunnel headers exist inside inner only",
         Expr::PayloadSet(x) if x.base == PayloadBase::Tunnel => "tunnel headers cannot be written",
         Expr::Dynset(x) => return x.exprs.iter().try_for_each(supported),
-        Expr::Objref(Objref::Named { kind: ObjectType::Tunnel, .. }) => {
-            "packets carry no tunnel metadata to set"
-        }
+        Expr::Objref(Objref::Named { kind: ObjectType::Tunnel, .. }) => NO_TUNNEL,
         Expr::Inner(x) => match &*x.expr {
             Expr::Payload(_) | Expr::Meta(Meta { key: MetaKey::Protocol | MetaKey::L4Proto, .. }) => {
                 return Ok(());

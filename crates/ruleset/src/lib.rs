@@ -38,6 +38,7 @@ mod places;
 mod references;
 pub mod saved;
 pub mod transaction;
+pub mod tunnel;
 
 pub use change::Change;
 pub use error::{Blame, Errno, Error};

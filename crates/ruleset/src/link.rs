@@ -390,6 +390,10 @@ impl Resolver<'_> {
             (None, _) => LinkedData::None,
             (Some(ElementData::Value(data)), _) => LinkedData::from_bytes(Data::bytes(data)),
             (Some(ElementData::Verdict(verdict)), _) => LinkedData::Verdict(link_verdict(verdict, self)?),
+            (Some(ElementData::Object(_)), Some(MapData::Object(ObjectType::Tunnel))) => {
+                let (expression, reason) = ("objref", penstock_program::link::NO_TUNNEL);
+                return Err(LinkReason::Unsupported(Unsupported { expression, reason }));
+            }
             (Some(ElementData::Object(name)), Some(MapData::Object(kind))) => match self.object(kind, name) {
                 Some(object) => {
                     if let Some(unsupported) = missing_helper(self.table, kind, name) {
@@ -426,7 +430,7 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
     Ok(linked.into())
 }
 
-/// An object that rules can run; `None` for limits that are malformed.
+/// An object that rules can run; `None` for limits that are malformed, and tunnels, which rules that name them wait for.
 fn link_object(object: &Object) -> Option<Stateful> {
     Some(match &object.value {
         ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
@@ -456,6 +460,7 @@ fn link_object(object: &Object) -> Option<Stateful> {
         }
         ObjectValue::Synproxy(synproxy) => Stateful::Synproxy(*synproxy),
         ObjectValue::SecMark(context) => Stateful::SecMark(secmark(context)),
+        ObjectValue::Tunnel(_) => return None,
     })
 }
 

@@ -81,6 +81,7 @@ impl ObjectValue {
             ObjectValue::CtExpect { .. } => ObjectType::CtExpect,
             ObjectValue::Synproxy(_) => ObjectType::Synproxy,
             ObjectValue::SecMark(_) => ObjectType::SecMark,
+            ObjectValue::Tunnel(_) => ObjectType::Tunnel,
         }
     }
 
@@ -94,7 +95,8 @@ impl ObjectValue {
             | ObjectValue::CtTimeout { .. }
             | ObjectValue::CtExpect { .. }
             | ObjectValue::Synproxy(_)
-            | ObjectValue::SecMark(_) => None,
+            | ObjectValue::SecMark(_)
+            | ObjectValue::Tunnel(_) => None,
         }
     }
 

@@ -321,6 +321,8 @@ pub enum ObjectValue {
     Synproxy(penstock_program::expr::Synproxy),
     /// Security context.
     SecMark(Arc<str>),
+    /// Where packets go in a tunnel.
+    Tunnel(Box<crate::tunnel::Tunnel>),
 }
 
 /// A flowtable.

@@ -137,7 +137,8 @@ impl Needs {
             ObjectValue::Counter(_)
             | ObjectValue::Quota(_)
             | ObjectValue::Limit(_)
-            | ObjectValue::SecMark(_) => {}
+            | ObjectValue::SecMark(_)
+            | ObjectValue::Tunnel(_) => {}
         }
     }
 

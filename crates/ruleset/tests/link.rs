@@ -8,9 +8,11 @@ use changes::*;
 use penstock_program::Register;
 use penstock_program::expr::*;
 use penstock_program::image::{ChainIndex, LinkedVerdict, Op};
+use penstock_ruleset::Errno;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::*;
+use penstock_ruleset::tunnel::{TTL, Tunnel, TunnelOptions};
 
 #[test]
 fn base_chains_are_listed_and_jumps_lead_to_their_chains() {
@@ -64,6 +66,38 @@ fn what_cannot_run_is_refused_with_its_place() {
     assert_eq!(
         error.to_string(),
         "table ip t chain c rule handle 2, expression 2: match cannot run: x_tables extensions are kept, never run"
+    );
+}
+
+fn tunnel(destination: Option<std::net::IpAddr>) -> ObjectValue {
+    ObjectValue::Tunnel(Box::new(Tunnel {
+        id: 5,
+        source: None,
+        destination,
+        sport: 0,
+        dport: 4789,
+        tos: 0,
+        ttl: TTL,
+        options: TunnelOptions::Vxlan { gbp: 7 },
+    }))
+}
+
+/// Devices here have the ends of their tunnels from their configuration, never from packets.
+#[test]
+fn tunnel_objects_are_kept_and_no_rule_can_use_them() {
+    let mut ruleset = Ruleset::default();
+    let there = tunnel(Some([198, 18, 0, 1].into()));
+    let nowhere = vec![table(IP), add_object("t", tunnel(None))];
+    assert_eq!(commit(&mut ruleset, nowhere).unwrap_err().1.errno, Errno::Einval);
+    commit(&mut ruleset, vec![table(IP), add_object("t", there.clone())]).unwrap();
+    assert!(Linked::new(&ruleset.generation()).is_ok());
+    let named = Objref::Named { kind: ObjectType::Tunnel, name: "t".into() };
+    let chain = base(IP, "c", ChainType::Filter, Hook::Prerouting);
+    commit(&mut ruleset, vec![chain, rule(IP, "c", vec![Expr::Objref(named)])]).unwrap();
+    assert_eq!(
+        Linked::new(&ruleset.generation()).unwrap_err().to_string(),
+        "table ip t chain c rule handle 3, expression 1: objref cannot run: \
+         there are no devices that take the ends of their tunnel from each packet"
     );
 }
 

@@ -261,6 +261,46 @@ pub enum ObjectSpec {
     CtExpect { l4proto: u8, l3proto: Option<Family>, dport: u16, timeout: u32, size: u8 },
     Synproxy { mss: u16, wscale: u8, flags: u32 },
     SecMark(Arc<str>),
+    Tunnel(Box<TunnelSpec>),
+}
+
+/// Configuration of a tunnel object as written; addresses with whether they are of IPv6.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct TunnelSpec {
+    pub id: u32,
+    pub source: Option<(bool, Expr)>,
+    pub destination: Option<(bool, Expr)>,
+    pub sport: u16,
+    pub dport: u16,
+    pub tos: u8,
+    pub ttl: u8,
+    pub options: TunnelSpecOptions,
+}
+
+impl Default for TunnelSpec {
+    fn default() -> Self {
+        TunnelSpec {
+            id: 0,
+            source: None,
+            destination: None,
+            sport: 0,
+            dport: 0,
+            tos: 0,
+            ttl: penstock_ruleset::tunnel::TTL,
+            options: TunnelSpecOptions::None,
+        }
+    }
+}
+
+/// What a kind of tunnel has besides, as written.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum TunnelSpecOptions {
+    None,
+    Erspan { version: u32, index: u32, egress: bool, hwid: u8 },
+    Vxlan { gbp: u32 },
+    Geneve(Vec<penstock_ruleset::tunnel::GeneveOption>),
 }
 
 /// What stands in a flowtable's braces.

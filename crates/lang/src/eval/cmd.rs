@@ -243,6 +243,9 @@ impl Eval<'_, '_> {
             }
             New::Object(object) => {
                 self.check_table(target)?;
+                if let ObjectSpec::Tunnel(tunnel) = &mut object.value {
+                    self.tunnel_object(tunnel, object.loc)?;
+                }
                 if let (Some(table), Some(name)) = (&self.table, &target.name) {
                     let table = self.ctx.cache.add_table(family, table);
                     table.objects.insert((object.kind, name.text.clone()), ());

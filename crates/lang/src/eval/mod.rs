@@ -26,6 +26,7 @@ mod relational;
 pub(crate) mod set;
 pub(crate) mod stmt;
 pub(crate) mod tunnel;
+mod tunnel_object;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

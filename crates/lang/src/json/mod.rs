@@ -6,6 +6,7 @@ mod expr;
 mod object;
 mod read;
 mod stmt;
+mod tunnel;
 
 pub use object::{Tables, document, list, ruleset};
 pub use read::{read, with_handles};

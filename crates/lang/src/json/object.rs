@@ -344,6 +344,7 @@ impl Tables<'_> {
             }
             ObjectValue::Synproxy(s) => synproxy(&mut m, s.mss, s.wscale, s.flags),
             ObjectValue::SecMark(context) => _ = m.insert("context".into(), json!(&**context)),
+            ObjectValue::Tunnel(tunnel) => super::tunnel::tunnel(&mut m, tunnel),
         }
         tagged(object_name(object.value.kind()), m)
     }

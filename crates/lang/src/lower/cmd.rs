@@ -574,5 +574,6 @@ fn object_value(block: &ObjectBlock, family: Family) -> ObjectValue {
             ObjectValue::Synproxy(Synproxy { mss: *mss, wscale: *wscale, flags: *flags })
         }
         ObjectSpec::SecMark(context) => ObjectValue::SecMark(context.clone()),
+        ObjectSpec::Tunnel(tunnel) => ObjectValue::Tunnel(Box::new(super::tunnel::tunnel(tunnel))),
     }
 }

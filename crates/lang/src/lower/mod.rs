@@ -11,6 +11,7 @@ mod expr;
 mod nat;
 pub mod set;
 mod stmt;
+mod tunnel;
 mod typeof_text;
 
 use std::sync::Arc;

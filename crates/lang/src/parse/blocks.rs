@@ -62,7 +62,7 @@ impl Parser<'_> {
                 self.separator()?;
                 table.flowtables.push((name, flowtable));
             }
-            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" | "tunnel" => {
                 let kind = self.object_type()?;
                 let object = self.within_object(|p| {
                     let name = p.scoped_name()?;

@@ -358,7 +358,7 @@ impl Parser<'_> {
                 self.flowtable_block(&mut block)?;
                 (New::Flowtable(block), target)
             }
-            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" | "tunnel" => {
                 let start = self.here();
                 let kind = self.object_type()?;
                 self.within_object(|p| {
@@ -385,6 +385,7 @@ impl Parser<'_> {
             "limit" => ObjectType::Limit,
             "secmark" => ObjectType::SecMark,
             "synproxy" => ObjectType::Synproxy,
+            "tunnel" => ObjectType::Tunnel,
             "ct" => {
                 self.take();
                 self.keywords = super::words::keywords_behind("ct");
@@ -459,7 +460,7 @@ impl Parser<'_> {
                 }
                 (ObjKind::Flowtable, target)
             }
-            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" => {
+            "counter" | "quota" | "limit" | "ct" | "secmark" | "synproxy" | "tunnel" => {
                 let kind = self.object_type()?;
                 (ObjKind::Object(kind), self.named_or_handle()?)
             }
@@ -546,8 +547,9 @@ impl Parser<'_> {
             "limits" => self.several(ObjKind::Objects(ObjectType::Limit))?,
             "secmarks" => self.several(ObjKind::Objects(ObjectType::SecMark))?,
             "synproxys" => self.several(ObjKind::Objects(ObjectType::Synproxy))?,
+            "tunnels" => self.several(ObjKind::Objects(ObjectType::Tunnel))?,
             "ct" => self.list_ct()?,
-            "counter" | "quota" | "limit" | "secmark" | "synproxy" => {
+            "counter" | "quota" | "limit" | "secmark" | "synproxy" | "tunnel" => {
                 let kind = self.object_type()?;
                 (ObjKind::Object(kind), self.named()?)
             }

@@ -32,6 +32,7 @@ mod primary;
 mod sets;
 mod skip;
 mod stmts;
+pub(crate) mod tunnel;
 mod words;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Named stateful objects: counters, quotas, limits, connection tracking helpers, timeouts and expectations,
-//! SYN proxies, security marks.
+//! SYN proxies, security marks, tunnels.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
 use super::{Bad, Parsed, Parser, time_value};
-use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec};
+use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec, TunnelSpec};
 use crate::ast::stmt::StmtKind;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -85,8 +85,10 @@ impl Parser<'_> {
         let mut written = None;
         if self.tok() == Tok::LeftBrace {
             let mut comment = None;
-            let separated =
-                matches!(kind, ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect);
+            let separated = matches!(
+                kind,
+                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
+            );
             let keywords = self.keywords;
             self.block(|p| {
                 p.keywords = p.leftover.unwrap_or(keywords);
@@ -110,7 +112,7 @@ impl Parser<'_> {
         } else {
             match kind {
                 ObjectType::Limit if !self.at("rate") => return self.unexpected(&["rate", "'{'"]),
-                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect => {
+                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel => {
                     return self.unexpected(&["'{'"]);
                 }
                 ObjectType::SecMark => {
@@ -181,7 +183,8 @@ impl Parser<'_> {
             ObjectType::CtHelper => self.helper_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtTimeout => self.timeout_item(spec.get_or_insert_with(|| empty_object(kind)))?,
             ObjectType::CtExpect => self.expectation_item(spec.get_or_insert_with(|| empty_object(kind)))?,
-            ObjectType::Connlimit | ObjectType::Tunnel => return self.unexpected(&[]),
+            ObjectType::Tunnel => self.tunnel_item(spec.get_or_insert_with(|| empty_object(kind)))?,
+            ObjectType::Connlimit => return self.unexpected(&[]),
         }
         Ok(())
     }
@@ -378,8 +381,7 @@ fn empty_object(kind: ObjectType) -> ObjectSpec {
         }
         ObjectType::Synproxy => ObjectSpec::Synproxy { mss: 0, wscale: 0, flags: 0 },
         ObjectType::SecMark => ObjectSpec::SecMark(Arc::from("")),
-        ObjectType::Counter | ObjectType::Connlimit | ObjectType::Tunnel => {
-            ObjectSpec::Counter { packets: 0, bytes: 0 }
-        }
+        ObjectType::Tunnel => ObjectSpec::Tunnel(Box::<TunnelSpec>::default()),
+        ObjectType::Counter | ObjectType::Connlimit => ObjectSpec::Counter { packets: 0, bytes: 0 },
     }
 }

@@ -49,6 +49,7 @@ impl Parser<'_> {
         }
         let start = self.here();
         let route = is_route_key(self.second_word());
+        let tunnel = matches!(self.second_word(), "id" | "path");
         let transform = matches!(self.second_word(), "in" | "out");
         match self.word() {
             "meta" => {
@@ -69,6 +70,7 @@ impl Parser<'_> {
             "fib" => return self.scoped("fib", |p| p.fib(start)),
             "osf" => return self.osf(start),
             "ipsec" if transform => return self.scoped("ipsec", |p| p.xfrm(start)),
+            "tunnel" if tunnel => return self.tunnel(start),
             "numgen" => return self.scoped("numgen", |p| p.numgen(start)),
             "jhash" => return self.scoped("jhash", |p| p.deeper(|p| p.jhash(start))),
             "symhash" => return self.scoped("symhash", |p| p.symhash(start)),

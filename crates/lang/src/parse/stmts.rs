@@ -84,6 +84,9 @@ impl Parser<'_> {
         if self.tok() != Tok::Word {
             return self.match_or_write(start);
         }
+        if self.at("tunnel") && self.second_word() == "name" {
+            return self.tunnel_stmt();
+        }
         match self.word() {
             "jump" | "goto" => {
                 let target = self.peek_second();
@@ -275,7 +278,7 @@ impl Parser<'_> {
         Ok(StmtKind::Last { set: true, msecs: self.time()? })
     }
 
-    fn object_ref(&mut self, kind: ObjectType) -> Parsed<StmtKind> {
+    pub(super) fn object_ref(&mut self, kind: ObjectType) -> Parsed<StmtKind> {
         self.need("name")?;
         Ok(StmtKind::ObjRef { kind, expr: self.target()? })
     }

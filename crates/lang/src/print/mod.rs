@@ -19,7 +19,7 @@ pub mod trace;
 
 pub(crate) use block::{HOOKS, hook_by_name, hook_name};
 pub use listing::Listing;
-pub(crate) use object::timeout_state;
+pub(crate) use object::{geneve_data, timeout_state};
 
 /// Collects text.
 pub struct Printer<'a> {

@@ -2,6 +2,7 @@
 
 use penstock_program::Expr as VmExpr;
 use penstock_ruleset::model::{Family, Object, ObjectValue};
+use penstock_ruleset::tunnel::{GeneveOption, Tunnel, TunnelOptions};
 
 use super::Printer;
 use super::listing::object_name;
@@ -29,6 +30,15 @@ fn default_timeout(state: &str) -> u32 {
 pub(crate) fn timeout_state(protocol: u8, number: u8) -> Option<(&'static str, u32)> {
     let (name, _) = states_of(protocol).iter().find(|(_, n)| *n == number)?;
     Some((name, default_timeout(name)))
+}
+
+/// The data of a Geneve option in digits.
+pub(crate) fn geneve_data(option: &GeneveOption) -> String {
+    use std::fmt::Write;
+    option.data.iter().fold("0x".to_owned(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl Printer<'_> {
@@ -107,8 +117,50 @@ impl Printer<'_> {
                 }
             }
             ObjectValue::SecMark(context) => self.write(format_args!("\t\t\"{context}\"\n")),
+            ObjectValue::Tunnel(tunnel) => self.tunnel(tunnel),
         }
         self.push("\t}\n");
+    }
+
+    fn tunnel(&mut self, tunnel: &Tunnel) {
+        self.write(format_args!("\t\tid {}\n", tunnel.id));
+        for (name, address) in [("saddr", tunnel.source), ("daddr", tunnel.destination)] {
+            let Some(address) = address else { continue };
+            let family = if address.is_ipv4() { "ip" } else { "ip6" };
+            self.write(format_args!("\t\t{family} {name} {address}\n"));
+        }
+        let numbers = [
+            ("sport", tunnel.sport),
+            ("dport", tunnel.dport),
+            ("tos", tunnel.tos.into()),
+            ("ttl", tunnel.ttl.into()),
+        ];
+        for (name, number) in numbers.into_iter().filter(|(_, n)| *n > 0) {
+            self.write(format_args!("\t\t{name} {number}\n"));
+        }
+        match &tunnel.options {
+            TunnelOptions::None => {}
+            TunnelOptions::Erspan { index } => {
+                self.write(format_args!("\t\terspan {{\n\t\t\tversion 1\n\t\t\tindex {index}\n\t\t}}\n"));
+            }
+            TunnelOptions::Erspan2 { egress, hwid } => {
+                let direction = if *egress { "egress" } else { "ingress" };
+                self.push("\t\terspan {\n\t\t\tversion 2\n");
+                self.write(format_args!("\t\t\tdirection {direction}\n\t\t\tid {hwid}\n\t\t}}\n"));
+            }
+            TunnelOptions::Vxlan { gbp } => {
+                self.write(format_args!("\t\tvxlan {{\n\t\t\tgbp {gbp}\n\t\t}}\n"));
+            }
+            TunnelOptions::Geneve(options) => {
+                self.push("\t\tgeneve {\n");
+                for option in options {
+                    let data = geneve_data(option);
+                    let (class, kind) = (option.class, option.kind);
+                    self.write(format_args!("\t\t\tclass {class:#x} opt-type {kind:#x} data \"{data}\"\n"));
+                }
+                self.push("\t\t}\n");
+            }
+        }
     }
 
     /// A transport protocol by name where one is known.

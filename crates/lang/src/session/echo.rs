@@ -219,7 +219,7 @@ impl Session<'_> {
                 // Those of connection tracking end each of their lines.
                 let ends = matches!(
                     value.kind(),
-                    ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect
+                    ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
                 );
                 let body = one_line(&listing.object(table, object), "; ", if ends { ";" } else { "" });
                 let handle = self.handle(object.handle);
@@ -255,8 +255,19 @@ fn named(table: &Table, name: &str) -> String {
 
 /// What stands between the inner braces of a listing, on one line.
 pub(super) fn one_line(listing: &str, between: &str, end: &str) -> String {
-    let lines: Vec<&str> =
-        listing.lines().skip(2).map(str::trim).filter(|l| !matches!(*l, "}" | "")).collect();
-    let joined = lines.iter().map(|l| l.trim_end_matches(';')).collect::<Vec<_>>().join(between);
+    let (mut joined, mut blocks) = (String::new(), 0);
+    for line in listing.lines().skip(2).map(|line| line.trim().trim_end_matches(';')) {
+        // The braces of what stands in it stay, its own do not.
+        let closes = line == "}";
+        if line.is_empty() || closes && blocks == 0 {
+            continue;
+        }
+        if !joined.is_empty() {
+            joined += if joined.ends_with('{') { " " } else { between };
+        }
+        joined += line;
+        blocks += i32::from(line.ends_with(" {"));
+        blocks -= i32::from(closes);
+    }
     if joined.is_empty() { joined } else { joined + end }
 }

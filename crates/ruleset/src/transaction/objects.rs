@@ -22,6 +22,9 @@ impl OpenTable<'_> {
         userdata: UserData,
     ) -> Result<Applied, Error> {
         checked_name(&name, Blame::Object)?;
+        if let ObjectValue::Tunnel(tunnel) = &value {
+            tunnel.checked().map_err(|errno| Error::new(errno, Blame::Object))?;
+        }
         let key = (value.kind(), name);
         if let Some(&handle) = self.index.objects.get(&key) {
             if mode == Mode::Create {

@@ -30,7 +30,7 @@ fn cmd(kind: CmdKind, target: Target) -> Cmd {
 }
 
 /// Stateful objects by their name in commands.
-const OBJECTS: [(&str, ObjectType); 8] = [
+const OBJECTS: [(&str, ObjectType); 9] = [
     ("counter", ObjectType::Counter),
     ("ct helper", ObjectType::CtHelper),
     ("ct timeout", ObjectType::CtTimeout),
@@ -39,10 +39,11 @@ const OBJECTS: [(&str, ObjectType); 8] = [
     ("secmark", ObjectType::SecMark),
     ("synproxy", ObjectType::Synproxy),
     ("quota", ObjectType::Quota),
+    ("tunnel", ObjectType::Tunnel),
 ];
 
 /// Kinds that `list` takes.
-const LISTS: [(&str, ObjKind); 32] = [
+const LISTS: [(&str, ObjKind); 34] = [
     ("table", ObjKind::Table),
     ("tables", ObjKind::Tables),
     ("chain", ObjKind::Chain),
@@ -67,6 +68,8 @@ const LISTS: [(&str, ObjKind); 32] = [
     ("synproxys", ObjKind::Objects(ObjectType::Synproxy)),
     ("secmark", ObjKind::Object(ObjectType::SecMark)),
     ("secmarks", ObjKind::Objects(ObjectType::SecMark)),
+    ("tunnel", ObjKind::Object(ObjectType::Tunnel)),
+    ("tunnels", ObjKind::Objects(ObjectType::Tunnel)),
     ("ruleset", ObjKind::Ruleset),
     ("meter", ObjKind::Meter),
     ("meters", ObjKind::Meters),

@@ -60,6 +60,7 @@ impl Reader<'_> {
             "osf" => self.osf(object),
             "ipsec" => self.xfrm(object),
             "socket" => self.socket(object),
+            "tunnel" => self.tunnel_key(object),
             "numgen" => self.numgen(object),
             "jhash" => self.hash(object, true),
             "symhash" => self.hash(object, false),
@@ -302,6 +303,14 @@ impl Reader<'_> {
         };
         let level = self.maybe_number(object, "level")?.unwrap_or(0);
         Some(expr(ExprKind::Socket { key, level }))
+    }
+
+    fn tunnel_key(&mut self, object: &Object) -> Option<Expr> {
+        let name = self.text(object, "key", 0)?;
+        match keys::TUNNEL.iter().find(|k| k.name == name) {
+            Some(info) => Some(expr(ExprKind::Tunnel { key: info.key })),
+            None => self.error("Invalid tunnel key value."),
+        }
     }
 
     fn numgen(&mut self, object: &Object) -> Option<Expr> {

@@ -17,6 +17,7 @@ mod keys;
 mod objects;
 mod stateful;
 mod stmts;
+mod tunnel;
 
 use serde_json::{Map, Value};
 

@@ -424,9 +424,8 @@ impl Reader<'_> {
                 timeout: self.maybe_number(object, "timeout")?.unwrap_or(0),
                 size: self.maybe_number(object, "size")?.unwrap_or(0),
             },
-            ObjectType::Connlimit | ObjectType::Tunnel => {
-                return self.error("Unknown object passed to add command.");
-            }
+            ObjectType::Tunnel => ObjectSpec::Tunnel(Box::new(self.tunnel(object)?)),
+            ObjectType::Connlimit => return self.error("Unknown object passed to add command."),
         })
     }
 

@@ -62,6 +62,7 @@ impl Reader<'_> {
             "vmap" => self.vmap(body),
             "tproxy" => self.tproxy(body),
             "synproxy" => self.synproxy(body),
+            "tunnel" => self.reference(body, ObjectType::Tunnel, "Invalid tunnel reference."),
             "reset" => match self.expr(body) {
                 Some(target) if matches!(target.kind, ExprKind::Exthdr(_)) => {
                     Some(StmtKind::ExthdrReset { target })
