@@ -63,6 +63,32 @@ pub fn is_of_mark_as_number(stderr: &str) -> bool {
     stderr.contains("Error: datatype mismatch: expected packet mark, expression has type ")
 }
 
+/// Whether nft refuses the name of a table alone behind `list counters` and the like, which later releases take.
+pub fn is_of_a_table_alone(stderr: &str) -> bool {
+    const WHAT: [&str; 10] = [
+        "sets",
+        "maps",
+        "meters",
+        "flowtables",
+        "counters",
+        "quotas",
+        "limits",
+        "secmarks",
+        "synproxys",
+        "tunnels",
+    ];
+    const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
+    let lines: Vec<&str> = stderr.lines().collect();
+    lines.windows(2).any(|pair| {
+        let mut words = pair[1].split_whitespace().skip_while(|w| !matches!(*w, "list" | "reset")).skip(1);
+        let listed = words.next().is_some_and(|word| WHAT.contains(&word));
+        let name = words.find(|word| !FAMILIES.contains(word));
+        let at = name.and_then(|name| pair[1].find(&format!(" {name}"))).map(|at| format!(":{}-", at + 2));
+        let named = name.is_some_and(|name| name != "table" && !WHAT.contains(&name));
+        listed && named && at.is_some_and(|at| pair[0].contains(&at) && pair[0].contains("unexpected string"))
+    })
+}
+
 /// The text of a statement that has no form in JSON goes to JSON as it is, and a warning to standard error.
 fn is_lack_of_json(line: &str) -> bool {
     line.starts_with("warning: stmt ops ") && line.ends_with(" have no json callback")

@@ -54,7 +54,9 @@ pub fn compare(seeds: Range<u64>, lacking: &Lacking) -> (u64, u64) {
         if theirs.code != Some(1) {
             Side::Nft.clear();
         }
-        let later = masks::is_of_blank_lines(&theirs.stderr) || masks::is_of_mark_as_number(&theirs.stderr);
+        let later = masks::is_of_blank_lines(&theirs.stderr)
+            || masks::is_of_mark_as_number(&theirs.stderr)
+            || masks::is_of_a_table_alone(&theirs.stderr);
         if theirs.code.is_none() || lacking.explains(made.family, &theirs) || later {
             tally.left_out += 1;
             return;

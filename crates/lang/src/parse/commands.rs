@@ -569,7 +569,7 @@ impl Parser<'_> {
         }
         let family = self.any_family();
         // The name of a table alone is taken as well.
-        if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) {
+        if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) && !self.at_keyword() {
             let name = self.identifier()?;
             let family = family.family.or(Some(Family::Ip));
             return Ok((object, Target { family, table: Some(name), ..Target::default() }));
