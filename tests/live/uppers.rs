@@ -111,3 +111,55 @@ fn a_bridge_that_is_made_later_has_ports_of_ours() {
     let links = net.ok(&net.r, "bridge -d link show dev r1");
     assert!(links.contains("isolated off"), "{links}");
 }
+
+#[test]
+fn packets_reach_devices_without_link_header() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("curl") || !std::path::Path::new("/dev/net/tun").exists() {
+        return;
+    }
+    let script = format!("{}/../../tests/live/relay.py", env!("CARGO_MANIFEST_DIR"));
+    let b = net.b.clone();
+    net.spawn_in('r', &format!("python3 {script} /var/run/netns/{b}"));
+    net.until("the tunnel is there", |net| net.run(&net.b, "ip link show vpn0").0);
+    let ends = |address: u8| {
+        format!(
+            "set -e; ip link set vpn0 up mtu 1400
+             ip addr add 198.18.9.{address}/24 dev vpn0; ip addr add 2001:db8:9::{address}/64 dev vpn0"
+        )
+    };
+    net.ok(&net.r, &ends(1));
+    net.ok(&net.b, &ends(2));
+    net.ok(&net.b, "ip route add 198.18.0.0/24 dev vpn0; ip route add 2001:db8::/64 dev vpn0");
+    let sum = crate::serve(&mut net);
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        net.nft(
+            "table inet t {
+               chain f { type filter hook forward priority 0; oifname vpn0 counter; meta oifkind \"tun\" icmp type echo-request counter; }
+               chain p { type filter hook postrouting priority 0; oif vpn0 meta oiftype 65534 counter; }
+             }",
+        );
+        for to in ["198.18.9.2", "2001:db8:9::2"] {
+            net.until(to, |net| net.run(&net.a, &format!("ping -c 1 -W 1 {to}")).0);
+        }
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.9.1");
+        let (_, said) = net.run(&net.a, "ping -M do -c 1 -W 1 -s 1450 198.18.9.2");
+        assert!(said.contains("mtu = 1400") || said.contains("mtu=1400"), "{driver}: {said}");
+        assert_eq!(crate::fetch(&net, "http://198.18.9.2/file"), sum, "{driver}");
+        assert_eq!(crate::fetch(&net, "http://[2001:db8:9::2]/file"), sum, "{driver}");
+        // Up to B: segments that were one packet are cut for the tunnel.
+        let send = "head -c 3000000 /dev/zero | timeout 20 python3 -c 'import socket, sys; s = socket.create_connection((\"198.18.9.2\", 99)); s.sendall(sys.stdin.buffer.read()); s.shutdown(1); print(s.recv(99).decode())'";
+        let count = "timeout 20 python3 -c 'import socket
+l = socket.create_server((\"\", 99)); print(\"ready\", flush=True); c, _ = l.accept(); n = 0
+while d := c.recv(65536): n += len(d)
+c.send(str(n).encode())'";
+        let counting = net.spawn_reading(&b, count);
+        net.until("it counts", |net| net.run(&net.b, "ss -lnt | grep -q :99").0);
+        assert_eq!(net.ok(&net.a, send).trim(), "3000000", "{driver}");
+        counting.wait();
+        let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+        assert!(rules.matches("counter packets").count() == 3 && !rules.contains("packets 0"), "{rules}");
+        net.down();
+    }
+}

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use penstock_io::device::{LocalTx, PacketTx, Tx};
+use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
 use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord};
@@ -96,6 +96,8 @@ pub(crate) struct LiveSink {
     net: Arc<Network>,
     /// Devices that are no ports, and that packets were routed to.
     others: HashMap<u32, Option<PacketTx>>,
+    /// Those of them that have no link header.
+    bare: HashMap<u32, Option<BareTx>>,
     local: Option<LocalTx>,
     asks: Arc<Inbox<Ask>>,
     printer: Box<dyn Printer>,
@@ -128,6 +130,7 @@ impl LiveSink {
             by_index,
             net,
             others: HashMap::new(),
+            bare: HashMap::new(),
             local: LocalTx::open().ok(),
             asks,
             printer,
@@ -150,6 +153,7 @@ impl LiveSink {
     /// Another network is in force.
     pub(crate) fn set_network(&mut self, net: Arc<Network>) {
         self.others.retain(|index, _| net.link(*index).is_some());
+        self.bare.retain(|index, _| net.link(*index).is_some());
         self.net = net;
     }
 
@@ -219,6 +223,12 @@ impl Sink for LiveSink {
         if let Some(port) = self.port(device.index) {
             port.traffic.sent.count(frame.len());
             port.tx.send(frame, meta.gso, meta.mark);
+            return;
+        }
+        if !device.has_link_header() {
+            let bare = self.bare.entry(device.index).or_insert_with(|| BareTx::open(device.index).ok());
+            let sent = bare.as_mut().is_some_and(|tx| tx.send(frame, meta.mark));
+            self.undelivered += u64::from(!sent);
             return;
         }
         let other = self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());

@@ -16,7 +16,8 @@ impl Config {
             | LinkKind::Wire { .. }
             | LinkKind::Vlan(_)
             | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_) => None,
+            | LinkKind::Pppoe(_)
+            | LinkKind::Bare { .. } => None,
         }
     }
 

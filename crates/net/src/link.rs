@@ -44,6 +44,13 @@ pub enum LinkKind {
     Tunnel(Tunnel),
     /// A PPPoE session.
     Pppoe(Pppoe),
+    /// A device of the host's that takes packets without link header: `tun`, WireGuard, PPP, tunnels of the kernel.
+    Bare {
+        /// The type (`meta iifkind`).
+        kind: Arc<str>,
+        /// `ARPHRD_*`
+        hardware: u16,
+    },
 }
 
 /// A VLAN device.
@@ -157,7 +164,8 @@ impl Link {
             | LinkKind::Wire { .. }
             | LinkKind::Bridge(_)
             | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_) => None,
+            | LinkKind::Pppoe(_)
+            | LinkKind::Bare { .. } => None,
         }
     }
 
@@ -170,7 +178,8 @@ impl Link {
             | LinkKind::Wire { .. }
             | LinkKind::Vlan(_)
             | LinkKind::Bridge(_)
-            | LinkKind::Pppoe(_) => None,
+            | LinkKind::Pppoe(_)
+            | LinkKind::Bare { .. } => None,
         }
     }
 
@@ -179,7 +188,7 @@ impl Link {
     pub fn has_link_header(&self) -> bool {
         match self.kind {
             LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => true,
-            LinkKind::Tunnel(_) | LinkKind::Pppoe(_) => false,
+            LinkKind::Tunnel(_) | LinkKind::Pppoe(_) | LinkKind::Bare { .. } => false,
         }
     }
 
@@ -192,7 +201,8 @@ impl Link {
             | LinkKind::Wire { .. }
             | LinkKind::Vlan(_)
             | LinkKind::Tunnel(_)
-            | LinkKind::Pppoe(_) => None,
+            | LinkKind::Pppoe(_)
+            | LinkKind::Bare { .. } => None,
         }
     }
 
@@ -200,7 +210,7 @@ impl Link {
     pub fn kind_name(&self) -> &str {
         match &self.kind {
             LinkKind::Loopback => "",
-            LinkKind::Wire { kind, .. } => kind,
+            LinkKind::Wire { kind, .. } | LinkKind::Bare { kind, .. } => kind,
             LinkKind::Vlan(_) => "vlan",
             LinkKind::Bridge(_) => "bridge",
             LinkKind::Tunnel(t) => t.kind.name(),
@@ -215,6 +225,7 @@ impl Link {
             LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => 1,
             LinkKind::Tunnel(t) => t.kind.hardware_type(),
             LinkKind::Pppoe(_) => 512,
+            LinkKind::Bare { hardware, .. } => *hardware,
         }
     }
 
@@ -223,7 +234,7 @@ impl Link {
     pub(crate) fn interface_identifier(&self) -> Option<u64> {
         let m = self.mac.0;
         match &self.kind {
-            LinkKind::Loopback | LinkKind::Pppoe(_) => None,
+            LinkKind::Loopback | LinkKind::Pppoe(_) | LinkKind::Bare { .. } => None,
             LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {
                 Some(u64::from_be_bytes([m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
             }

@@ -208,7 +208,11 @@ impl Tunnels {
                 LinkKind::Pppoe(p) => {
                     all.sessions.insert((p.lower, p.session, packed(p.peer)), link.index);
                 }
-                LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {}
+                LinkKind::Loopback
+                | LinkKind::Wire { .. }
+                | LinkKind::Vlan(_)
+                | LinkKind::Bridge(_)
+                | LinkKind::Bare { .. } => {}
             }
         }
         all

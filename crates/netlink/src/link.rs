@@ -36,7 +36,6 @@ const IFF_PROMISC: u32 = 0x100;
 const IFF_MULTICAST: u32 = 0x1000;
 
 const ARPHRD_ETHER: u16 = 1;
-const ARPHRD_LOOPBACK: u16 = 772;
 const AF_INET6: u16 = 10;
 
 /// The bridge that a device is a port of, and how, as attributes of a message that would make it one.
@@ -91,7 +90,8 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         // The device below may be in another namespace, where its index is another's.
         "vlan" if all.get(IFLA_LINK_NETNSID).is_none() => vlan(all.u32(IFLA_LINK)?, data?),
         "bridge" => LinkKind::Bridge(data.map(bridge).unwrap_or_default()),
-        kind => LinkKind::Wire { peer: None, kind: kind.into() },
+        kind if hardware == ARPHRD_ETHER => LinkKind::Wire { peer: None, kind: kind.into() },
+        kind => LinkKind::Bare { kind: kind.into(), hardware },
     };
     let slave = info.and_then(|i| i.text(INFO_SLAVE_KIND)).unwrap_or_default();
     let master =
@@ -115,8 +115,7 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         mac_inherited: false,
         broadcast: all.get(IFLA_BROADCAST).map_or_else(Mac::default, mac),
         mtu: all.u32(IFLA_MTU).unwrap_or(1500),
-        // Other devices cannot take the frames that are made for them.
-        up: flags & IFF_UP != 0 && matches!(hardware, ARPHRD_ETHER | ARPHRD_LOOPBACK),
+        up: flags & IFF_UP != 0,
         arp: flags & IFF_NOARP == 0,
         promiscuous: flags & IFF_PROMISC != 0,
         multicast: flags & IFF_MULTICAST != 0,

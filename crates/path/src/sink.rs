@@ -106,7 +106,7 @@ pub enum TraceVerdict<'a> {
 /// Takes what the path gives out. Everything is called in the order in which it happens; nothing has to be done in
 /// the ones that have a body. Bytes are to be copied if they are needed later.
 pub trait Sink {
-    /// A frame leaves on a wire, tags included. `meta` is what the tc stage and queues see: mark, priority, time.
+    /// A frame leaves on a wire, tags included; on a device without link header the packet alone. `meta` is what the tc stage and queues see: mark, priority, time.
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta);
 
     /// A frame passes a device that is listened to ([`Dataplane::set_taps`](crate::Dataplane::set_taps)): on its way in, or

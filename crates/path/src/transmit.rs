@@ -213,9 +213,22 @@ impl<S: Sink> Worker<'_, S> {
             LinkKind::Bridge(bridge) => self.bridge_transmit(packet, link, bridge),
             LinkKind::Tunnel(tunnel) => self.tunnel_transmit(packet, link, tunnel, route.copied()),
             LinkKind::Pppoe(session) => self.pppoe_transmit(packet, session),
+            LinkKind::Bare { .. } => {
+                if packet.meta.gso.is_some() {
+                    return self
+                        .send_segments(packet, |worker, segment| worker.hand_over_bare(segment, link));
+                }
+                self.hand_over_bare(packet, link);
+            }
             // Went down to its lower device before.
             LinkKind::Vlan(_) => {}
         }
+    }
+
+    /// To a device of the host's that has no link header.
+    fn hand_over_bare(&mut self, packet: &Packet, link: &Link) {
+        self.state.counters.transmitted += 1;
+        self.sink.transmit(link, packet.network(), &packet.meta);
     }
 
     /// The loopback device gives back what it is to send; the packet keeps its route.

@@ -13,6 +13,7 @@
 //! What a device does to checksums is done here: a frame that is received has a whole checksum, unless it is a super-packet
 //! ([`Received::gso`]), whose checksum is made when it leaves.
 
+mod bare;
 mod bpf;
 mod local;
 pub mod packet;
@@ -25,6 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use penstock_packet::Gso;
 
+pub use bare::BareTx;
 pub use bpf::{Redirect, Shut};
 pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};

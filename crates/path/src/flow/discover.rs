@@ -72,6 +72,8 @@ impl<S: Sink> Worker<'_, S> {
                     |b| b.path(any(address), link.index, mtu, None),
                 ))
             }
+            // Its packets pass the device's own stack.
+            LinkKind::Bare { .. } => Ok(bare(link, address, mtu)),
             LinkKind::Loopback | LinkKind::Wire { .. } | LinkKind::Vlan(_) | LinkKind::Bridge(_) => {
                 let next = to.gateway.unwrap_or(address);
                 let mac = self.link_address(link, next).ok_or(NotOffloaded::NoNeighbour)?;
@@ -139,7 +141,7 @@ impl<S: Sink> Worker<'_, S> {
                     direct = true;
                     at = self.net.link(self.bridge_port_towards(at, bridge, destination, &mut encaps)?)?;
                 }
-                LinkKind::Tunnel(_) | LinkKind::Loopback => return None,
+                LinkKind::Tunnel(_) | LinkKind::Loopback | LinkKind::Bare { .. } => return None,
             }
         }
         None
