@@ -199,3 +199,46 @@ fn connections_go_on_when_one_worker_has_to_do_all() {
     net.ok(&net.r, "ip link del br0");
     net.ok(&net.a, "iperf3 -c 198.18.1.2 -P 4 -t 1");
 }
+
+#[test]
+fn queues_of_devices_are_shared_out() {
+    let Some(mut net) = Net::new() else { return };
+    let queues = "numtxqueues 2 numrxqueues 2";
+    for (end, name, far, port, subnet) in [(&net.a, "a0", "0a", "r0", "0"), (&net.b, "b0", "0b", "r1", "1")] {
+        let r = &net.r;
+        crate::sh(&format!(
+            "set -e
+             ip -n {end} link del {name}
+             ip -n {end} link add {name} address 02:00:00:00:{far}:00 {queues} type veth peer name {port} netns {r} address 02:00:00:00:00:{far} {queues}
+             ip -n {end} addr add 198.18.{subnet}.2/24 dev {name}; ip -n {end} addr add 2001:db8:{subnet}::2/64 dev {name} nodad
+             ip -n {r} addr add 198.18.{subnet}.1/24 dev {port}; ip -n {r} addr add 2001:db8:{subnet}::1/64 dev {port} nodad
+             ip -n {end} link set {name} up; ip -n {r} link set {port} up
+             ip -n {end} route add default via 198.18.{subnet}.1; ip -n {end} route add default via 2001:db8:{subnet}::1"
+        ));
+    }
+    flows(&mut net);
+    // As many as the queues and processors allow, two for two queues, and one more than there are queues.
+    for (workers, driver) in [("auto", "packet"), ("2", "xdp"), ("3", "xdp")] {
+        net.up(&format!("r0 r1 --workers {workers} --driver {driver}"));
+        let count = shown(&net, "len(s[\"workers\"])");
+        match workers {
+            "auto" => {
+                assert_eq!(count, std::thread::available_parallelism().map_or(1, usize::from).min(2) as u64)
+            }
+            number => assert_eq!(count.to_string(), number),
+        }
+        net.nft(
+            "table inet t {
+               chain f { type filter hook forward priority filter; udp dport 7100 counter comment \"there\"; }
+               chain post { type nat hook postrouting priority srcnat; oif r1 masquerade; }
+             }",
+        );
+        for to in ["198.18.1.2", "2001:db8:1::2"] {
+            net.ok(&net.a, &format!("python3 {PEERS} ask {to} {FLOWS} 600"));
+        }
+        assert_eq!(counted(&net, "there"), 6 * FLOWS as u64);
+        let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
+        assert_eq!(shown(&net, busy), count, "{driver}: {}", net.ok(&net.r, "$PENSTOCK show"));
+        net.down();
+    }
+}
