@@ -41,7 +41,7 @@ fn once(lines: Vec<String>) -> Vec<String> {
     let mut rest = &lines[..];
     while let [line, tail @ ..] = rest {
         let error = &rest[..rest.len().min(3)];
-        if line.contains(": Error: ") && kept.ends_with(error) {
+        if line.contains("Error: ") && kept.ends_with(error) {
             rest = &rest[error.len()..];
             continue;
         }
@@ -186,6 +186,7 @@ fn theirs_lines(text: &str) -> Vec<String> {
 /// Ours, without what we list and nft 1.0.6 does not.
 fn ours_lines(text: &str) -> Vec<String> {
     lines(&without_map_statement_object(text))
+        .filter(|line| !line.starts_with("# new generation "))
         .map(|line| {
             // Limits with the burst that is meant anyway.
             let line = line.replace(" burst 5 packets", "");
@@ -273,9 +274,6 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
         part.contains("mod 5 seed 0xbeef . ") || part.contains("{\"jhash\"") && part.contains("{\"set\"");
     let beside_wildcard =
         ["*\" . 0", "0 . \"ab*", "*\", 0]", "[0, \"ab*"].iter().any(|lost| part.contains(lost));
-    let ends_late = theirs.replace("-255", "-N").contains("-N") || theirs.contains(", 255]");
-    let ends_late =
-        ends_late && (ours.contains(" & 0x") || ours.contains("\"&\"") || ours.contains("more-fragments"));
     let ports =
         ["ct original proto-", "ct reply proto-", "{\"key\": \"proto-src\"", "{\"key\": \"proto-dst\""];
     let ports = ports.iter().any(|key| part.contains(key)) && (is_json || part.contains(" . "));
@@ -286,11 +284,24 @@ fn is_garbled(theirs: &str, ours: &str) -> bool {
         || beside_wildcard
         || part.contains("[invalid type]")
         || ports
-        || ends_late
+        || ends_late(theirs, ours)
         || empty
         || shifted
         || answers
         || hashed
+}
+
+/// Whether the two are the same but for ranges up to the last value of some bits, which nft 1.0.6 lists with what fills the
+/// byte (`15-255` for 15 of four bits, `1-255` for 1 to 7 of three).
+fn ends_late(theirs: &str, ours: &str) -> bool {
+    (1..8).map(|bits| (1 << bits) - 1).any(|last: u8| {
+        let text =
+            theirs.replace(&format!(" {last}-255"), &format!(" {last}")).replace("-255", &format!("-{last}"));
+        let json = theirs
+            .replace(&format!("{{\"range\": [{last}, 255]}}"), &last.to_string())
+            .replace(", 255]}", &format!(", {last}]}}"));
+        theirs.contains("255") && [text, json].iter().any(|theirs| theirs == ours)
+    })
 }
 
 /// A match of a connection's protocol, or of an ICMP type before a TCP option, as a statement of JSON: nft 1.0.6 takes it for
@@ -339,9 +350,10 @@ fn without_lost_matches(ours: &str) -> String {
     }
 }
 
-/// nft 1.0.6 has tables, chains and objects printed by `--debug=netlink` before their names are there.
+/// nft 1.0.6 has tables, chains and objects printed by `--debug=netlink` before their names are there. Echoes count the
+/// generations that the namespace ever had.
 fn is_nameless(line: &str) -> bool {
-    line.contains("(null)")
+    line.contains("(null)") || line.starts_with("# new generation ")
 }
 
 /// JSON with a line for each object of a ruleset, and for each statement of a rule.
@@ -380,7 +392,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
         .map(|line| {
             let line = line.trim_end();
             // A table's handle counts all tables that the namespace ever had.
-            if line.trim_start().starts_with("table ") {
+            if line.trim_start().starts_with("table ") || line.starts_with("add table ") {
                 return without(line, "# handle ", |c| c.is_ascii_digit());
             }
             if line.starts_with("{\"table\"") {

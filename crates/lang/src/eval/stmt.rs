@@ -82,6 +82,10 @@ impl Eval<'_, '_> {
                     _ => error(e.loc, "invalid verdict"),
                 }
             }
+            // The kernel's words, where it is asked.
+            StmtKind::Quota { bytes, used, .. } if *used > *bytes && !self.ctx.refused => {
+                error(stmt.loc, "Could not process rule: Invalid argument")
+            }
             StmtKind::Counter { .. }
             | StmtKind::Limit(_)
             | StmtKind::Quota { .. }
@@ -226,11 +230,10 @@ impl Eval<'_, '_> {
 
     /// Key of an update from the packet path: not constant, with an optional timeout.
     fn update_key(&mut self, key: &mut Expr, expected: Expected, loc: Loc) -> Result {
+        let mut comment = None;
         let inner = match &mut key.kind {
             ExprKind::SetElem(elem) => {
-                if elem.comment.is_some() {
-                    return error(elem.key.loc, "Key expression comments are not supported");
-                }
+                comment = elem.comment.as_ref().map(|_| elem.key.loc);
                 for stmt in &mut elem.stmts {
                     self.stateful(stmt)?;
                 }
@@ -244,7 +247,10 @@ impl Eval<'_, '_> {
             self.expected = expected;
             self.expr(inner)?;
         }
-        Ok(())
+        match comment {
+            Some(place) => error(place, "Key expression comments are not supported"),
+            None => Ok(()),
+        }
     }
 
     /// A set that rules change must be of a kind that allows it.

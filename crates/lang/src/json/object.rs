@@ -229,6 +229,7 @@ impl Tables<'_> {
         let mut m = self.named(&set.name);
         m.insert("type".into(), type_names(set.key_type));
         m.insert("handle".into(), json!(set.handle));
+        comment(&mut m, userdata.comment.as_deref());
         match set.data {
             None => {}
             Some(MapData::Verdict) => _ = m.insert("map".into(), json!("verdict")),
@@ -239,7 +240,6 @@ impl Tables<'_> {
                 m.insert("map".into(), json!(name));
             }
         }
-        comment(&mut m, userdata.comment.as_deref());
         if self.listing.format.backends {
             let structure = set.structure();
             let (lookup, space) = (structure.lookup_class().to_string(), structure.space_class().to_string());

@@ -434,6 +434,7 @@ impl Parser<'_> {
             let start = self.here();
             // Unlike in rules, it is both numbers or none.
             if self.eat("counter") {
+                self.keywords = super::words::keywords_behind("counter");
                 let (mut packets, mut bytes) = (0, 0);
                 if self.eat("packets") {
                     packets = self.number()?;

@@ -66,8 +66,8 @@ impl Printer<'_> {
             separator = "\n";
         }
         if let Some(comment) = userdata::comment(&table.userdata) {
+            // As nft does: no empty line follows it.
             self.write(format_args!("\tcomment \"{comment}\"\n"));
-            separator = "\n";
         }
         separator
     }

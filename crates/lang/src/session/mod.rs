@@ -426,6 +426,7 @@ impl<'a> Session<'a> {
             cmds.iter().any(|cmd| cmd.target.position.is_some() || cmd.target.index.is_some());
         let mut errors = 0;
         let mut good = !diags.has_errors();
+        ctx.refused = !good;
         let mut refused_set = None;
         for mut cmd in expand(cmds) {
             if self.is_late() {
@@ -439,9 +440,11 @@ impl<'a> Session<'a> {
             if ctx.is_untyped(&cmd) {
                 continue;
             }
-            ctx.refused = !good;
             if !evaluate(&mut cmd, ctx, diags) {
                 good = false;
+                // What the kernel would say does not keep it from being asked.
+                ctx.refused |=
+                    !diags.list.last().is_some_and(|last| last.message.starts_with("Could not process rule"));
                 if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
                     refused_set = name;
                 }
