@@ -55,6 +55,8 @@ fn rates_are_seen_live_and_in_a_file() {
     let mut ping =
         net.command(&net.a, "ping -i 0.02 -c 200 -W 2 198.18.1.2").stdout(Stdio::null()).spawn().unwrap();
     let look = |net: &Net| net.ok(&net.r, &format!("$PENSTOCK show --json >> {}", file.display()));
+    // What is not in the first look has no rate in the second.
+    net.until("the connection is there", |net| net.ok(&net.r, "$PENSTOCK show conntrack").contains("icmp"));
     look(&net);
     let page = net.ok(&net.r, "$PENSTOCK top --interval 1");
     look(&net);

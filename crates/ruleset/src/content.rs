@@ -7,6 +7,7 @@
 //! cannot take them away, and give them back if the batch comes to nothing.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -47,9 +48,52 @@ pub struct Staged {
 #[derive(Clone, Debug)]
 enum Edit {
     Insert(Element<ElementValue>, Arc<Place>),
-    Remove(Box<[u8]>),
+    Remove(Element<ElementValue>),
     Modify { key: Box<[u8]>, timeout: Option<u64>, expires_at: Option<u64> },
-    Clear,
+    Clear(Vec<Element<ElementValue>>),
+}
+
+/// Elements that a batch has added to a set and removed from it; what came and went in it is in neither.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    come: Vec<Element<ElementValue>>,
+    gone: Vec<Element<ElementValue>>,
+}
+
+impl Told {
+    /// Elements that are kept at most, of a batch with more none.
+    const MOST: usize = 1 << 16;
+
+    fn of(edits: &[Edit]) -> Told {
+        let count = |edit: &Edit| match edit {
+            Edit::Clear(all) => all.len(),
+            Edit::Insert(..) | Edit::Remove(_) | Edit::Modify { .. } => 1,
+        };
+        if edits.iter().map(count).sum::<usize>() > Self::MOST {
+            return Told::default();
+        }
+        let mut come: Vec<Option<&Element<ElementValue>>> = Vec::new();
+        let (mut places, mut gone) = (HashMap::<&[u8], usize>::new(), Vec::new());
+        for edit in edits {
+            let removed = match edit {
+                Edit::Insert(element, _) => {
+                    places.insert(&element.key, come.len());
+                    come.push(Some(element));
+                    continue;
+                }
+                Edit::Remove(element) => std::slice::from_ref(element),
+                Edit::Clear(all) => all,
+                Edit::Modify { .. } => continue,
+            };
+            for element in removed {
+                match places.remove(&*element.key).and_then(|at| come.get_mut(at)) {
+                    Some(place) => *place = None,
+                    None => gone.push(element.clone()),
+                }
+            }
+        }
+        Told { come: come.into_iter().flatten().cloned().collect(), gone }
+    }
 }
 
 /// A reserved place.
@@ -83,6 +127,28 @@ impl Set {
             Content::Staged(staged) => Cow::Borrowed(&staged.elements),
             Content::Dynamic(set) => Cow::Owned(self.copy_of(set)),
         }
+    }
+
+    /// The set with those elements only that the latest batch that changed them has added, where packets change them, too.
+    /// Nothing of a batch with more than 65,536 changes.
+    pub fn come(&self) -> Set {
+        self.with_only(&self.told.come)
+    }
+
+    /// The same with those that it has removed.
+    pub fn gone(&self) -> Set {
+        self.with_only(&self.told.gone)
+    }
+
+    fn with_only(&self, all: &[Element<ElementValue>]) -> Set {
+        let description = penstock_sets::Description { size: None, ..self.description.clone() };
+        let Some(mut elements) = penstock_sets::Set::with_backend(description, Backend::ResizableHash) else {
+            unreachable!("packets change it: it is a hash");
+        };
+        for element in all {
+            let _ = elements.insert(element.clone(), 0);
+        }
+        Set { content: Content::Fixed(elements), ..self.clone() }
     }
 
     /// The backend that holds the elements.
@@ -271,7 +337,7 @@ impl Set {
         let Stage { elements, notes } = self.stage();
         if let Some(notes) = notes {
             *notes.removed = notes.removed.saturating_add(elements.len() as u32);
-            notes.edits.push(Edit::Clear);
+            notes.edits.push(Edit::Clear(elements.iter_unordered().map(|e| e.to_element()).collect()));
         }
         elements.clear();
     }
@@ -340,8 +406,8 @@ impl Set {
         let size = staged.size;
         for edit in &edits {
             match edit {
-                Edit::Remove(key) => set.remove(key, now),
-                Edit::Clear => set.clear(),
+                Edit::Remove(element) => set.remove(&element.key, now),
+                Edit::Clear(_) => set.clear(),
                 Edit::Modify { key, timeout, expires_at } => {
                     set.modify(key, timeout.unwrap_or(self.timeout), *expires_at, now);
                 }
@@ -366,9 +432,10 @@ impl Set {
                 }
             }
         }
-        if edits.iter().any(|e| matches!(e, Edit::Remove(_) | Edit::Clear)) {
+        if edits.iter().any(|e| matches!(e, Edit::Remove(_) | Edit::Clear(_))) {
             set.tidy();
         }
+        self.told = Arc::new(Told::of(&edits));
         self.content = Content::Dynamic(match size {
             Some(size) if size > set.capacity() => Arc::new(set.grown(size)),
             Some(size) => {
@@ -399,7 +466,7 @@ impl Notes<'_> {
         if !gone.key.is_empty() {
             *self.removed += 1;
         }
-        self.edits.push(Edit::Remove(gone.key.clone()));
+        self.edits.push(Edit::Remove(gone.clone()));
     }
 }
 

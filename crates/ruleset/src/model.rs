@@ -8,7 +8,7 @@ use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::{Data, Verdict};
 use penstock_sets::Description;
 
-use crate::content::Content;
+use crate::content::{Content, Told};
 
 /// Address family of a table (`NFPROTO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -260,6 +260,8 @@ pub struct Set {
     pub userdata: UserData,
     /// Elements: [`Set::elements`].
     pub content: Content,
+    /// What the latest batch that changed its elements did, where packets change them, too: [`Set::come`].
+    pub told: Arc<Told>,
 }
 
 /// A stateful object.

@@ -335,6 +335,7 @@ impl SavedSet {
             exprs: self.exprs,
             userdata: self.userdata,
             content: Content::Fixed(content),
+            told: Default::default(),
         };
         if self.dynamic {
             set.become_dynamic();

@@ -1,7 +1,7 @@
 //! What came and went from one generation to another, a line each: `nft monitor`.
 //!
 //! It is found by comparing them, so that a batch may come from anywhere; what came and went in the same batch is not told.
-//! Elements of sets that rules change belong to no generation, and are not told either.
+//! Of sets that rules change it is told what users do; elements that packets add belong to no generation.
 
 use std::sync::Arc;
 
@@ -140,9 +140,6 @@ impl<'a> Teller<'a> {
     }
 
     fn elements(&self, table: &Table, set: &Set) -> Vec<(String, Expr)> {
-        if set.dynamic().is_some() {
-            return Vec::new();
-        }
         let all = Delinearizer { table, now: self.now }.elements(set);
         let text = |expr: Expr| {
             let mut printer = Printer::new(self.options.format, self.names);
@@ -158,6 +155,30 @@ impl<'a> Teller<'a> {
             .map(|(table, set)| self.elements(table, set).into_iter().map(|(text, _)| text).collect())
             .unwrap_or_default();
         self.elements(table, set).into_iter().filter(|(text, _)| !there.contains(text)).collect()
+    }
+
+    /// Elements that a set has got since the generation before. Where packets change it, too, what the batch did counts.
+    fn come_elements(&self, table: &Table, set: &Set, old: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+        let dynamic = |set: &Set| set.dynamic().is_some();
+        match old {
+            Some((_, old)) if dynamic(set) && Arc::ptr_eq(&old.told, &set.told) => Vec::new(),
+            Some((_, old)) if dynamic(set) && dynamic(old) => self.elements(table, &set.come()),
+            _ if dynamic(set) => self.difference(table, &set.come(), old),
+            _ => self.difference(table, set, old),
+        }
+    }
+
+    /// Elements that a set has lost, of which `left` is what there is now. Nothing is told of those of a set that packets change
+    /// when it is deleted.
+    fn gone_elements(&self, table: &Table, set: &Set, left: Option<(&Table, &Set)>) -> Vec<(String, Expr)> {
+        let dynamic = |set: &Set| set.dynamic().is_some();
+        match left {
+            Some((_, now)) if dynamic(now) && Arc::ptr_eq(&now.told, &set.told) => Vec::new(),
+            Some((table, now)) if dynamic(set) && dynamic(now) => self.elements(table, &now.gone()),
+            Some((other, now)) if dynamic(now) => self.difference(table, set, Some((other, &now.come()))),
+            None if dynamic(set) => Vec::new(),
+            _ => self.difference(table, set, left),
+        }
     }
 
     fn told_elements(
@@ -195,7 +216,7 @@ impl<'a> Teller<'a> {
         for set in table.sets.iter().filter(|s| !s.anonymous) {
             let left = now.and_then(|t| Some((t, &**t.sets.iter().find(|s| s.handle == set.handle)?)));
             if self.watch.shows(Object::Elements) && left.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
-                let lost = self.difference(table, set, left);
+                let lost = self.gone_elements(table, set, left);
                 self.told_elements("delete", listing, table, set, lost);
             }
             if left.is_none() && self.watch.shows(Object::Sets) {
@@ -280,7 +301,7 @@ impl<'a> Teller<'a> {
                 self.say("add", text, || json.set(set, Vec::new()));
             }
             if self.watch.shows(Object::Elements) && old.is_none_or(|(_, s)| !std::ptr::eq(s, &**set)) {
-                let new = self.difference(table, set, old);
+                let new = self.come_elements(table, set, old);
                 self.told_elements("add", listing, table, set, new);
             }
         }
@@ -373,6 +394,41 @@ mod tests {
              delete set inet t s\n\
              delete chain inet t c\n\
              delete table inet t\n"
+        );
+    }
+
+    #[test]
+    fn users_changes_of_sets_that_packets_change_are_told() {
+        let batches = [
+            "table inet t {
+               set s { type ipv4_addr; size 99; flags dynamic; elements = { 198.18.0.1 }; }
+               map m { type ipv4_addr : inet_service; size 99; flags dynamic; elements = { 198.18.0.1 : 80 }; }
+               set later { type ipv4_addr; size 99; flags dynamic; elements = { 198.18.0.1, 198.18.0.2 }; }
+               chain c { add @s { ip saddr counter }; }
+               chain d { ip daddr 198.18.0.9 add @m { ip saddr : tcp dport }; }
+             }",
+            "add element inet t s { 198.18.0.2, 198.18.0.3 }; delete element inet t s { 198.18.0.1 }",
+            "add element inet t s { 198.18.0.4 }; delete element inet t s { 198.18.0.4 }",
+            "add element inet t s { 198.18.0.2 }; add rule inet t c drop",
+            "add rule inet t d add @later { ip saddr }; delete element inet t later { 198.18.0.1 }
+             add element inet t later { 198.18.0.5 }",
+            "flush set inet t s; delete element inet t m { 198.18.0.1 : 80 }",
+            "flush ruleset",
+        ];
+        assert_eq!(
+            told("monitor elements", &batches),
+            "add element inet t s { 198.18.0.1 }\n\
+             add element inet t m { 198.18.0.1 : 80 }\n\
+             add element inet t later { 198.18.0.1 }\n\
+             add element inet t later { 198.18.0.2 }\n\
+             delete element inet t s { 198.18.0.1 }\n\
+             add element inet t s { 198.18.0.2 }\n\
+             add element inet t s { 198.18.0.3 }\n\
+             delete element inet t later { 198.18.0.1 }\n\
+             add element inet t later { 198.18.0.5 }\n\
+             delete element inet t s { 198.18.0.2 }\n\
+             delete element inet t s { 198.18.0.3 }\n\
+             delete element inet t m { 198.18.0.1 : 80 }\n"
         );
     }
 

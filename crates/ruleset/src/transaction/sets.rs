@@ -49,6 +49,7 @@ impl OpenTable<'_> {
             exprs: new.exprs,
             userdata: new.userdata,
             content: Content::Fixed(elements),
+            told: Default::default(),
         };
         self.index.note_set(&set);
         self.table.sets.push(Arc::new(set));
