@@ -32,11 +32,12 @@ use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
 use crate::state::State as Kept;
+use crate::status::Status;
 use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
 use crate::talkers::Talker;
 use crate::turn::Turn;
-use crate::worker::{In, Load, Named, Request, Status, Worker};
+use crate::worker::{In, Load, Named, Request, Worker};
 use crate::workers::{Workers, parts};
 use crate::{log, metrics, rights, seccomp};
 

@@ -19,6 +19,7 @@
 //! - [`host_side`]: which of the host's devices a frame on a TAP is of.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers them.
+//! - [`frames`]: what it has received, on its way into the path.
 //! - [`crew`], [`ring`], [`datagrams`]: several workers: whose a frame is, and how it comes to that one.
 //! - [`workers`]: all of them, for those who ask.
 //! - [`offload`]: flows and chains that devices do themselves.
@@ -34,6 +35,7 @@ mod daemon;
 mod datagrams;
 mod dhcp;
 mod follow;
+mod frames;
 mod guardian;
 mod host_side;
 mod inbox;
@@ -51,6 +53,7 @@ mod seccomp;
 mod signals;
 mod sink;
 mod state;
+mod status;
 mod systemd;
 mod takeover;
 mod talkers;
@@ -63,8 +66,8 @@ pub use offload::Offloaded;
 pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
 pub use sink::{PortTraffic, Traffic};
+pub use status::{PortStatus, Status, WorkerStatus};
 pub use talkers::Talker;
-pub use worker::{PortStatus, Status, WorkerStatus};
 
 /// Nanoseconds since the epoch.
 pub fn now() -> u64 {

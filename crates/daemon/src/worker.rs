@@ -5,28 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
 
-use penstock_conntrack::Statistics;
-use penstock_io::device::{BURST, Received, Rx, wait};
+use penstock_io::device::{BURST, Rx, wait};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
-use penstock_path::{
-    CompileOptions, Counters, Dataplane, DropReason, Engine, FlowCounts, FlowSummary, Frame,
-};
+use penstock_path::{CompileOptions, Dataplane, DropReason, Engine, FlowSummary};
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::control::Broadcast;
 use crate::crew::{Crew, Handing, Meeting};
 use crate::daemon::TracePrinter;
-use crate::host_side::{sender, without};
+use crate::frames::{Own, receive_frames, send_from_host, take_burst, work_off};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
-use crate::offload::Offloaded;
 use crate::ports::{Held, WireShare};
 use crate::probe::Probe;
 use crate::queues::{Program, queue_answer};
-use crate::ring::{Handed, Taker};
-use crate::sink::{LiveSink, PortTraffic};
+use crate::ring::Handed;
+use crate::sink::LiveSink;
+use crate::status::{PortStatus, Status, WorkerStatus};
 use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
 
@@ -89,88 +86,6 @@ pub(crate) enum Request {
     Stop,
 }
 
-/// A port as `penstock show` shows it.
-#[derive(Clone, Debug)]
-pub struct PortStatus {
-    /// What the host calls it.
-    pub name: String,
-    /// What the device is called.
-    pub device: String,
-    /// What carries its frames.
-    pub carrier: String,
-    /// What passed.
-    pub traffic: PortTraffic,
-    /// Frames that were lost before they were received, as far as it is known.
-    pub lost: u64,
-    /// Frames that the device did not take.
-    pub refused: u64,
-    /// Frames that the host did not take.
-    pub host_refused: u64,
-}
-
-/// What a worker does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkerStatus {
-    /// Frames that it has received from wires and the host.
-    pub received: u64,
-    /// Those of them that were another worker's.
-    pub handed_over: u64,
-    /// Frames that others have handed over to it.
-    pub taken_over: u64,
-    /// Percent of the last second that it was at work.
-    pub load: u8,
-    /// Connections that are its own.
-    pub connections: u64,
-}
-
-/// What happened so far.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// Workers in their order.
-    pub workers: Vec<WorkerStatus>,
-    /// Ports in their order.
-    pub ports: Vec<PortStatus>,
-    /// Packets, and drops by their reasons.
-    pub counters: Counters,
-    /// Connections that are tracked.
-    pub connections: u64,
-    /// Flows in flowtables.
-    pub flows: u64,
-    /// What happened to flows.
-    pub flow_counts: FlowCounts,
-    /// What happened to connections.
-    pub tracking: Statistics,
-    /// Packets that wait for programs.
-    pub queued: u64,
-    /// Packets for the host that no port could take there.
-    pub undelivered: u64,
-    /// What devices of ports do themselves.
-    pub offloaded: Vec<Offloaded>,
-    /// Why there is no machine code, if there should be.
-    pub compile_error: Option<String>,
-}
-
-impl Status {
-    /// Adds what another worker says.
-    pub(crate) fn add(&mut self, other: Status) {
-        for (port, more) in self.ports.iter_mut().zip(other.ports) {
-            port.traffic.add(&more.traffic);
-            port.lost += more.lost;
-            port.refused += more.refused;
-            port.host_refused += more.host_refused;
-        }
-        self.workers.extend(other.workers);
-        self.counters.add(&other.counters);
-        self.connections += other.connections;
-        self.flows += other.flows;
-        self.flow_counts = self.flow_counts.plus(&other.flow_counts);
-        self.tracking.add(&other.tracking);
-        self.queued += other.queued;
-        self.undelivered += other.undelivered;
-        self.compile_error = self.compile_error.take().or(other.compile_error);
-    }
-}
-
 /// A receiving side, and its port.
 pub(crate) struct In {
     pub(crate) port: usize,
@@ -217,18 +132,6 @@ impl Load {
             let idle = (self.idle * 100 / passed).min(100) as u8;
             *self = Load { received: self.received, since: now, idle: 0, percent: 100 - idle };
         }
-    }
-}
-
-/// Which frames of a burst are a worker's own: a bit for each.
-#[derive(Clone, Copy)]
-struct Own(u64);
-
-const _: () = assert!(BURST <= u64::BITS as usize);
-
-impl Own {
-    fn has(self, i: usize) -> bool {
-        self.0 >> (i % BURST) & 1 != 0
     }
 }
 
@@ -557,112 +460,5 @@ impl Worker {
             offloaded: Vec::new(),
             compile_error: self.path.compile_error().map(|e| e.to_string()),
         }
-    }
-}
-
-/// Frames of a burst from a wire, as far as they are there, and all that follows from them.
-fn receive_frames<'f>(
-    path: &mut Dataplane,
-    sink: &mut LiveSink,
-    port: usize,
-    count: usize,
-    frame: impl Fn(usize) -> Option<Received<'f>>,
-    time: u64,
-) {
-    let Some(out) = sink.ports.get(port) else { return };
-    let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
-    let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
-    let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
-    let mut at = 0;
-    while at < count {
-        match frame(at) {
-            None => at += 1,
-            Some(received) if received.gso.is_some() => {
-                if let Some(gso) = received.gso {
-                    path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
-                }
-                at += 1;
-            }
-            Some(answer) if is_answer(&answer) => {
-                let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
-                let before = given(sink);
-                path.receive([Frame { device, bytes: answer.bytes, time }], sink);
-                if given(sink) == before
-                    && let Some(out) = sink.ports.get_mut(port)
-                {
-                    out.give_host(answer.bytes);
-                }
-                at += 1;
-            }
-            Some(_) => {
-                let other = |i: &usize| frame(*i).is_some_and(|f| f.gso.is_some() || is_answer(&f));
-                let end = (at..count).find(other).unwrap_or(count);
-                let frames = (at..end).filter_map(&frame);
-                path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
-                at = end;
-            }
-        }
-    }
-}
-
-/// A frame that the host has sent on a port.
-fn send_from_host(path: &mut Dataplane, sink: &mut LiveSink, port: usize, frame: &Received<'_>, time: u64) {
-    let Some(device) = sink.ports.get(port).map(|out| out.index) else { return };
-    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else { return };
-    let mut room = std::mem::take(&mut sink.untagged);
-    let bytes = without(frame.bytes, tags, &mut room);
-    path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
-    sink.untagged = room;
-}
-
-/// A frame that was handed over, alone.
-fn receive_handed(path: &mut Dataplane, sink: &mut LiveSink, handed: Handed, frame: Received<'_>, time: u64) {
-    let port = handed.port as usize;
-    match handed.from_host {
-        true => send_from_host(path, sink, port, &frame, time),
-        false => receive_frames(path, sink, port, 1, |_| Some(frame), time),
-    }
-}
-
-/// A burst that another worker has handed over; how many frames.
-fn take_burst(
-    path: &mut Dataplane,
-    sink: &mut LiveSink,
-    crew: &mut Crew,
-    taker: &mut Taker,
-    time: u64,
-) -> usize {
-    let count = taker.fetch();
-    let mut own = Own(0);
-    for (i, (handed, frame)) in (0..count).filter_map(|i| Some((i, taker.frame(i)?))) {
-        own.0 |= u64::from(crew.keep_handed(handed, frame.bytes, time)) << i;
-    }
-    work_off(path, sink, crew, time);
-    let mut at = 0;
-    while at < count {
-        let Some((handed, frame)) = taker.frame(at).filter(|_| own.has(at)) else {
-            at += 1;
-            continue;
-        };
-        if handed.from_host {
-            receive_handed(path, sink, handed, frame, time);
-            at += 1;
-            continue;
-        }
-        // What came by one port stays a burst.
-        let same = |i: usize| taker.frame(i).filter(|(h, _)| !h.from_host && h.port == handed.port);
-        let end = (at..count).find(|i| same(*i).is_none()).unwrap_or(count);
-        let frame = |i: usize| same(at + i).filter(|_| own.has(at + i)).map(|(_, frame)| frame);
-        receive_frames(path, sink, handed.port as usize, end - at, frame, time);
-        at = end;
-    }
-    taker.release();
-    count
-}
-
-/// Fragments that waited until it was known that they are this worker's.
-fn work_off(path: &mut Dataplane, sink: &mut LiveSink, crew: &mut Crew, time: u64) {
-    for (handed, bytes) in crew.own.drain(..) {
-        receive_handed(path, sink, handed, Received { bytes: &bytes, gso: handed.gso }, time);
     }
 }

@@ -22,8 +22,9 @@ use crate::daemon::{Config, View};
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
+use crate::status::Status;
 use crate::talkers::{Talker, keep_most};
-use crate::worker::{Request, Status};
+use crate::worker::Request;
 use crate::workers::Workers;
 
 /// Clients at a time, and of these such that may only look: so there is always room for those who may act.

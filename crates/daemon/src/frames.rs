@@ -1,0 +1,137 @@
+//! Frames that a worker has received, or that were handed over to it, on their way into the path.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use penstock_io::device::{BURST, Received};
+use penstock_path::{Dataplane, Frame};
+
+use crate::crew::Crew;
+use crate::dhcp;
+use crate::host_side::{sender, without};
+use crate::ring::{Handed, Taker};
+use crate::sink::LiveSink;
+
+/// Which frames of a burst are a worker's own: a bit for each.
+#[derive(Clone, Copy)]
+pub(crate) struct Own(pub(crate) u64);
+
+const _: () = assert!(BURST <= u64::BITS as usize);
+
+impl Own {
+    pub(crate) fn has(self, i: usize) -> bool {
+        self.0 >> (i % BURST) & 1 != 0
+    }
+}
+
+/// Frames of a burst from a wire, as far as they are there, and all that follows from them.
+pub(crate) fn receive_frames<'f>(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    port: usize,
+    count: usize,
+    frame: impl Fn(usize) -> Option<Received<'f>>,
+    time: u64,
+) {
+    let Some(out) = sink.ports.get(port) else { return };
+    let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
+    let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
+    let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
+    let mut at = 0;
+    while at < count {
+        match frame(at) {
+            None => at += 1,
+            Some(received) if received.gso.is_some() => {
+                if let Some(gso) = received.gso {
+                    path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
+                }
+                at += 1;
+            }
+            Some(answer) if is_answer(&answer) => {
+                let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
+                let before = given(sink);
+                path.receive([Frame { device, bytes: answer.bytes, time }], sink);
+                if given(sink) == before
+                    && let Some(out) = sink.ports.get_mut(port)
+                {
+                    out.give_host(answer.bytes);
+                }
+                at += 1;
+            }
+            Some(_) => {
+                let other = |i: &usize| frame(*i).is_some_and(|f| f.gso.is_some() || is_answer(&f));
+                let end = (at..count).find(other).unwrap_or(count);
+                let frames = (at..end).filter_map(&frame);
+                path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
+                at = end;
+            }
+        }
+    }
+}
+
+/// A frame that the host has sent on a port.
+pub(crate) fn send_from_host(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    port: usize,
+    frame: &Received<'_>,
+    time: u64,
+) {
+    let Some(device) = sink.ports.get(port).map(|out| out.index) else { return };
+    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else { return };
+    let mut room = std::mem::take(&mut sink.untagged);
+    let bytes = without(frame.bytes, tags, &mut room);
+    path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
+    sink.untagged = room;
+}
+
+/// A frame that was handed over, alone.
+fn receive_handed(path: &mut Dataplane, sink: &mut LiveSink, handed: Handed, frame: Received<'_>, time: u64) {
+    let port = handed.port as usize;
+    match handed.from_host {
+        true => send_from_host(path, sink, port, &frame, time),
+        false => receive_frames(path, sink, port, 1, |_| Some(frame), time),
+    }
+}
+
+/// A burst that another worker has handed over; how many frames.
+pub(crate) fn take_burst(
+    path: &mut Dataplane,
+    sink: &mut LiveSink,
+    crew: &mut Crew,
+    taker: &mut Taker,
+    time: u64,
+) -> usize {
+    let count = taker.fetch();
+    let mut own = Own(0);
+    for (i, (handed, frame)) in (0..count).filter_map(|i| Some((i, taker.frame(i)?))) {
+        own.0 |= u64::from(crew.keep_handed(handed, frame.bytes, time)) << i;
+    }
+    work_off(path, sink, crew, time);
+    let mut at = 0;
+    while at < count {
+        let Some((handed, frame)) = taker.frame(at).filter(|_| own.has(at)) else {
+            at += 1;
+            continue;
+        };
+        if handed.from_host {
+            receive_handed(path, sink, handed, frame, time);
+            at += 1;
+            continue;
+        }
+        // What came by one port stays a burst.
+        let same = |i: usize| taker.frame(i).filter(|(h, _)| !h.from_host && h.port == handed.port);
+        let end = (at..count).find(|i| same(*i).is_none()).unwrap_or(count);
+        let frame = |i: usize| same(at + i).filter(|_| own.has(at + i)).map(|(_, frame)| frame);
+        receive_frames(path, sink, handed.port as usize, end - at, frame, time);
+        at = end;
+    }
+    taker.release();
+    count
+}
+
+/// Fragments that waited until it was known that they are this worker's.
+pub(crate) fn work_off(path: &mut Dataplane, sink: &mut LiveSink, crew: &mut Crew, time: u64) {
+    for (handed, bytes) in crew.own.drain(..) {
+        receive_handed(path, sink, handed, Received { bytes: &bytes, gso: handed.gso }, time);
+    }
+}

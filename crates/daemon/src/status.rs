@@ -1,0 +1,89 @@
+//! What happened so far, as each worker tells it and all of them together.
+
+use penstock_conntrack::Statistics;
+use penstock_path::{Counters, FlowCounts};
+
+use crate::offload::Offloaded;
+use crate::sink::PortTraffic;
+
+/// A port as `penstock show` shows it.
+#[derive(Clone, Debug)]
+pub struct PortStatus {
+    /// What the host calls it.
+    pub name: String,
+    /// What the device is called.
+    pub device: String,
+    /// What carries its frames.
+    pub carrier: String,
+    /// What passed.
+    pub traffic: PortTraffic,
+    /// Frames that were lost before they were received, as far as it is known.
+    pub lost: u64,
+    /// Frames that the device did not take.
+    pub refused: u64,
+    /// Frames that the host did not take.
+    pub host_refused: u64,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// Frames that it has received from wires and the host.
+    pub received: u64,
+    /// Those of them that were another worker's.
+    pub handed_over: u64,
+    /// Frames that others have handed over to it.
+    pub taken_over: u64,
+    /// Percent of the last second that it was at work.
+    pub load: u8,
+    /// Connections that are its own.
+    pub connections: u64,
+}
+
+/// What happened so far.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Workers in their order.
+    pub workers: Vec<WorkerStatus>,
+    /// Ports in their order.
+    pub ports: Vec<PortStatus>,
+    /// Packets, and drops by their reasons.
+    pub counters: Counters,
+    /// Connections that are tracked.
+    pub connections: u64,
+    /// Flows in flowtables.
+    pub flows: u64,
+    /// What happened to flows.
+    pub flow_counts: FlowCounts,
+    /// What happened to connections.
+    pub tracking: Statistics,
+    /// Packets that wait for programs.
+    pub queued: u64,
+    /// Packets for the host that no port could take there.
+    pub undelivered: u64,
+    /// What devices of ports do themselves.
+    pub offloaded: Vec<Offloaded>,
+    /// Why there is no machine code, if there should be.
+    pub compile_error: Option<String>,
+}
+
+impl Status {
+    /// Adds what another worker says.
+    pub(crate) fn add(&mut self, other: Status) {
+        for (port, more) in self.ports.iter_mut().zip(other.ports) {
+            port.traffic.add(&more.traffic);
+            port.lost += more.lost;
+            port.refused += more.refused;
+            port.host_refused += more.host_refused;
+        }
+        self.workers.extend(other.workers);
+        self.counters.add(&other.counters);
+        self.connections += other.connections;
+        self.flows += other.flows;
+        self.flow_counts = self.flow_counts.plus(&other.flow_counts);
+        self.tracking.add(&other.tracking);
+        self.queued += other.queued;
+        self.undelivered += other.undelivered;
+        self.compile_error = self.compile_error.take().or(other.compile_error);
+    }
+}
