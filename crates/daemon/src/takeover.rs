@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use penstock_io::device::Tap;
 use penstock_netlink::links::{Change, Standing, change, rename, set_port};
 use penstock_netlink::upper::{Stands, move_uppers, uppers};
-use penstock_netlink::{Device, Socket, State};
+use penstock_netlink::{Device, Socket, State, set_port_vlans};
 
 use crate::log;
 
@@ -192,6 +192,9 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         told(&taken.name, change(socket, taken.tap, &[Change::Master(master.index)]))?;
         // What goes from port to port is for us to forward.
         told(&taken.name, set_port(socket, taken.tap, &found.port_settings, Some(true)))?;
+        if let Some(port) = &found.link.port {
+            told(&taken.name, set_port_vlans(socket, taken.tap, &port.vlans))?;
+        }
     }
     told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))?;
     if found.link.up {
@@ -245,6 +248,9 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         told(&taken.before, change(socket, taken.device, &[Change::Master(master.index)]))?;
         let settings = tap.map(|t| t.port_settings.as_slice()).unwrap_or_default();
         told(&taken.before, set_port(socket, taken.device, settings, Some(is_isolated(&taken.name))))?;
+        if let Some(port) = tap.and_then(|t| t.link.port.as_ref()) {
+            told(&taken.before, set_port_vlans(socket, taken.device, &port.vlans))?;
+        }
     }
     let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };

@@ -23,6 +23,7 @@ mod rule;
 mod socket;
 mod state;
 pub mod upper;
+mod vlans;
 mod xdp;
 mod xfrm;
 
@@ -31,5 +32,6 @@ pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};
 pub use socket::Socket;
 pub use state::State;
+pub use vlans::set_port_vlans;
 pub use xdp::XdpSocket;
 pub use xfrm::Policies;

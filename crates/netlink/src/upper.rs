@@ -8,6 +8,7 @@ use crate::links::{Change, Standing, change, rename, set_port};
 use crate::message::{Attributes, Message, put};
 use crate::socket::Socket;
 use crate::state::State;
+use crate::vlans::set_port_vlans;
 
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -223,6 +224,9 @@ impl Upper {
             change(socket, new.index, &[Change::Master(master.index)])?;
             if master.kind == "bridge" {
                 set_port(socket, new.index, &old.port_settings, Some(isolated(name)))?;
+                if let Some(port) = &old.link.port {
+                    set_port_vlans(socket, new.index, &port.vlans)?;
+                }
             }
         }
         if old.link.up {
