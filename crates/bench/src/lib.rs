@@ -44,7 +44,7 @@ pub const BENCHES: [Bench; 14] = [
     },
     Bench {
         name: "sets",
-        about: "each set backend with 1000 elements, against the bitmap",
+        about: "each set backend with 1000 elements, two with a million, against the bitmap",
         variants: || Ok(sets::variants()),
     },
     Bench {

@@ -1,9 +1,9 @@
-//! Each set backend with 1000 elements; half of the packets find theirs.
+//! Each set backend with 1000 elements, two with a million; half of the packets find theirs.
 
 use std::rc::Rc;
 
 use crate::Variant;
-use crate::frames::{Frames, flow};
+use crate::frames::{Frames, flow, udp};
 use crate::ingress::ports;
 use crate::router::{Fate, sending};
 
@@ -25,6 +25,21 @@ fn address(n: u32) -> String {
     format!("198.18.{c}.{d}")
 }
 
+/// Addresses without order, all different, no two of which follow each other.
+fn far_address(n: u32) -> u32 {
+    n.wrapping_mul(0x9e37_79b1)
+}
+
+/// A set that packets may change: it is taken for one because of a rule that adds to it, in a chain that nobody calls.
+fn dynamic() -> String {
+    let elements = addresses(1000, |n| address(2 * n));
+    format!(
+        "table netdev t {{ set s {{ type ipv4_addr; flags dynamic; size 2000; elements = {{ {elements} }}; }}; \
+         chain learn {{ add @s {{ ip saddr }}; }}; \
+         chain c {{ type filter hook ingress device lan priority 0; ip saddr @s drop; drop; }}; }}"
+    )
+}
+
 pub(crate) fn variants() -> Vec<Variant> {
     // Ports 9, 11, 13…: with every port from 9 on, half of the packets are in the set.
     let by_port = Rc::new(Frames::hot((0..2000u16).map(|n| flow(0, 9 + n))));
@@ -43,13 +58,6 @@ pub(crate) fn variants() -> Vec<Variant> {
         ),
         ("rhash-1000", "type ipv4_addr", addresses(1000, |n| address(2 * n)), "ip saddr", &by_address),
         (
-            "dynamic-1000",
-            "type ipv4_addr; flags dynamic; size 2000",
-            addresses(1000, |n| address(2 * n)),
-            "ip saddr",
-            &by_address,
-        ),
-        (
             "interval-1000",
             "type ipv4_addr; flags interval",
             addresses(1000, |n| address(2 * n)),
@@ -64,9 +72,25 @@ pub(crate) fn variants() -> Vec<Variant> {
             &by_address,
         ),
     ];
-    sets.into_iter()
+    let mut variants: Vec<Variant> = sets
+        .into_iter()
         .map(|(name, kind, elements, lookup, frames)| {
             variant(name, counting(&format!("{kind}; elements = {{ {elements} }}"), lookup), frames)
         })
-        .collect()
+        .collect();
+    variants.insert(3, variant("dynamic-1000", dynamic(), &by_address));
+    // Keys all over a set of which no core's own cache holds much.
+    let far = Rc::new(Frames::hot((0..65_536).map(|n| {
+        let [a, b, c, d] = far_address(n * 31).to_be_bytes();
+        udp([a, b, c, d], 1024, [198, 19, 0, 7], 9)
+    })));
+    for (name, kind) in [
+        ("hash-1000000", "type ipv4_addr; size 1000000"),
+        ("interval-1000000", "type ipv4_addr; flags interval"),
+    ] {
+        let elements = addresses(1_000_000, |n| std::net::Ipv4Addr::from(far_address(2 * n)).to_string());
+        let rules = counting(&format!("{kind}; elements = {{ {elements} }}"), "ip saddr");
+        variants.push(variant(name, rules, &far));
+    }
+    variants
 }
