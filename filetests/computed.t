@@ -1,5 +1,5 @@
 # Marks computed from header fields and from one another, fields computed from themselves (nft 1.0.9, 1.1.2, 1.1.3).
-engines interpreter
+engines interpreter programs
 hook ip prerouting
 
 test marks from fields of a byte and less
@@ -252,6 +252,7 @@ counters
     c 6: packets 1 bytes 48
 
 test refused
+engines interpreter
 rule meta mark set 1 << meta mark
 rule ip dscp set ip dscp << 1
 rule meta mark set ip dscp | "a"
@@ -269,6 +270,7 @@ refused
     10:17-25: Binary operation (|) with different base types (mark vs ifname) is not supported
 
 test whether there is a route, and what a mark is set to by it
+engines interpreter
 rule fib saddr . iif check vmap { missing : drop, exists : continue }
     [ fib saddr . iif oif present => reg 1 ]
     [ lookup reg 1 set __map%d dreg 0 ]
@@ -286,7 +288,69 @@ packet ip 198.19.99.5 > 198.19.0.2 / udp 1 > 2
 counters
     c 3: packets 1 bytes 28
 
+test shifts that the kernel does not take
+engines interpreter kernel
+rule meta mark set meta mark << 0
+refused
+    4:17-30: Could not process rule: Invalid argument
+
+test whether there is a route, by a map with a name
+with map routed { type boolean : verdict; elements = { exists : continue, missing : drop }; }
+rule fib saddr . iif check vmap @routed
+    [ fib saddr . iif oif present => reg 1 ]
+    [ lookup reg 1 set routed dreg 0 ]
+rule fib daddr check missing counter
+    [ fib daddr oif present => reg 1 ]
+    [ cmp eq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
+rule meta mark set fib daddr oif
+    [ fib daddr oif => reg 1 ]
+    [ meta set mark with reg 1 ]
+rule meta mark != 0 counter
+    [ meta load mark => reg 1 ]
+    [ cmp neq reg 1 0x00000000 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / udp 1 > 2
+    pass (mark 0x5)
+packet ip 198.19.99.5 > 198.19.0.2 / udp 1 > 2
+    drop (c handle 3)
+packet ip 198.18.0.10 > 198.19.99.9 / udp 1 > 2
+    pass (mark 0x5)
+counters
+    c 2: packets 0 bytes 0
+    c 4: packets 2 bytes 56
+
+test destinations of redirects, subtypes of MPTCP
+hook inet prerouting
+rule icmpv6 daddr 2001:db8:1::10 counter
+    [ meta load nfproto => reg 1 ]
+    [ cmp eq reg 1 0x0000000a ]
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x0000003a ]
+    [ payload load 1b @ transport header + 0 => reg 1 ]
+    [ cmp eq reg 1 0x00000089 ]
+    [ payload load 16b @ transport header + 24 => reg 1 ]
+    [ cmp eq reg 1 0xb80d0120 0x00000100 0x00000000 0x10000000 ]
+    [ counter pkts 0 bytes 0 ]
+rule tcp option mptcp subtype mp-join counter
+    [ exthdr load tcpopt 1b @ 30 + 2 => reg 1 ]
+    [ bitwise reg 1 = ( reg 1 & 0x000000f0 ) ^ 0x00000000 ]
+    [ cmp eq reg 1 0x00000010 ]
+    [ counter pkts 0 bytes 0 ]
+packet ip6 2001:db8:1::10 > 2001:db8:2::2 / icmp6 137 0 target 2001:db8:1::10
+    pass
+packet ip6 2001:db8:1::10 > 2001:db8:2::2 / icmp6 128 0 target 2001:db8:1::10
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 / tcp 1 > 2 syn option 30 1000
+    pass
+packet ip 198.18.0.10 > 198.19.0.2 / tcp 1 > 2 syn option 30 0000
+    pass
+counters
+    c 1: packets 0 bytes 0
+    c 2: packets 1 bytes 44
+
 test targets of neighbour discovery, subtypes of MPTCP
+engines interpreter
 hook inet prerouting
 rule icmpv6 taddr 2001:db8:1::10 counter
     [ meta load nfproto => reg 1 ]

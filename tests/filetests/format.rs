@@ -227,6 +227,12 @@ impl Test {
         text
     }
 
+    /// The same without the rules of its chain.
+    pub fn without_rules(&self) -> String {
+        let items = self.items.iter().filter(|i| !matches!(i.kind, Kind::Rule(_))).cloned().collect();
+        Test { items, ..self.clone() }.ruleset()
+    }
+
     /// What goes with it where the path alone would not show what a chain lets through: malformed packets at ingress are
     /// dropped behind it. All that passes the chain goes to another device then, as it is.
     pub fn beyond(&self) -> String {

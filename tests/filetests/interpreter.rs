@@ -5,6 +5,7 @@ use std::sync::Arc;
 use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_path::{Dataplane, Drop, Engine, Frame, LogRecord, Settings, Sink};
+use penstock_program::Expr;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 
@@ -79,7 +80,8 @@ pub fn run(test: &Test) -> Result<Observed, String> {
     Ok(walked)
 }
 
-fn run_with(test: &Test, how: How) -> Result<Observed, String> {
+/// The network that a test is in.
+fn network(test: &Test) -> Result<Network, String> {
     // The kernel numbers the far end of each wire first.
     let mut lines = crate::NET.to_string();
     for (name, index) in [("lan", 3), ("wan", 5), ("dmz", 7)] {
@@ -87,6 +89,19 @@ fn run_with(test: &Test, how: How) -> Result<Observed, String> {
     }
     lines += &test.net;
     let net = Network::from_batch("net.ip", &lines).map_err(|e| e.to_string())?;
+    Ok(net)
+}
+
+/// The programs of the rules of chain `c`.
+pub fn programs(test: &Test) -> Result<Vec<Vec<Expr>>, String> {
+    let ruleset = language::load(&test.ruleset(), &network(test)?, START)?;
+    let generation = ruleset.generation();
+    let chains = generation.tables.iter().flat_map(|t| &t.chains).filter(|c| &*c.name == "c");
+    Ok(chains.flat_map(|c| &c.rules).map(|r| r.exprs.to_vec()).collect())
+}
+
+fn run_with(test: &Test, how: How) -> Result<Observed, String> {
+    let net = network(test)?;
     let net = Arc::new(net);
     let mut without = dataplane(&net, &language::load(&test.beyond(), &net, START)?, How::Walk)?;
     let ruleset = language::load_runnable(&format!("{}{}", test.ruleset(), test.beyond()), &net, START)?;

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use penstock_program::Expr;
+
 use crate::format::Test;
+use crate::interpreter;
 use crate::namespace::Namespace;
+use crate::nfnetlink::Socket;
 use crate::outcome::{Observed, Out, result, without_numbers};
 use crate::packet::Incoming;
 use crate::router::{Router, Unavailable};
@@ -37,8 +41,9 @@ impl Kernel {
         Ok(outs)
     }
 
-    /// Runs a test.
-    pub fn run(&mut self, test: &Test) -> Result<Observed, String> {
+    /// Runs a test; `as_programs`: with the rules as the programs that our engines run, as the kernel's nft does not know
+    /// them.
+    pub fn run(&mut self, test: &Test, as_programs: bool) -> Result<Observed, String> {
         if test.net != self.net {
             self.router =
                 Router::new(&format!("{}{}", crate::NET, test.net)).map_err(|e| format!("{e:?}"))?;
@@ -59,14 +64,66 @@ impl Kernel {
                 }
             }
         }
+        if as_programs {
+            let observed = self.run_programs(test, &beyond);
+            let deleted = self.nf_tables()?.delete_table(number_of(&test.family), "t");
+            return observed.and_then(|observed| deleted.map(|()| observed));
+        }
         let debug = self.router.load(&format!("{}{beyond}", test.ruleset()))?;
-        let mut observed = Observed { programs: programs(&debug), ..Observed::default() };
+        let results = self.results(test, &beyond)?;
+        let listing = self.router.listing()?;
+        Ok(Observed { programs: programs(&debug), results, listing, ..Observed::default() })
+    }
+
+    /// What comes of the packets with the ruleset that is loaded.
+    fn results(&mut self, test: &Test, beyond: &str) -> Result<Vec<Vec<String>>, String> {
+        let mut results = vec![];
         for packet in test.packets() {
             let with = self.send(packet)?;
-            observed.results.push(result(&self.without[&key(packet)], &with));
+            let without = &self.without[&(beyond.to_string(), packet.source.clone(), packet.bytes.clone())];
+            results.push(result(without, &with));
         }
-        observed.listing = self.router.listing()?;
-        Ok(observed)
+        Ok(results)
+    }
+
+    fn run_programs(&mut self, test: &Test, beyond: &str) -> Result<Observed, String> {
+        self.router.load(&format!("{}{beyond}", test.without_rules()))?;
+        let sent = interpreter::programs(test)?;
+        let rules: Vec<&[Expr]> = sent.iter().map(Vec::as_slice).collect();
+        self.nf_tables()?.add_rules(number_of(&test.family), "t", "c", &rules)?;
+        let results = self.results(test, beyond)?;
+        let shown = |program: &Vec<Expr>| program.iter().map(|e| without_numbers(&e.to_string())).collect();
+        let programs = sent.iter().map(|program| ("c".to_string(), shown(program))).collect();
+        Ok(Observed { programs, results, listing: self.counted(test)?, ..Observed::default() })
+    }
+
+    fn nf_tables(&self) -> Result<Socket, String> {
+        let text = |e: std::io::Error| e.to_string();
+        self.router.enter().map_err(text)?;
+        Socket::new().map_err(text)
+    }
+
+    /// As nft would list it, were it to know the rules: what the chain's rules have counted.
+    fn counted(&self, test: &Test) -> Result<String, String> {
+        let counted = self.nf_tables()?.counted(number_of(&test.family), "t", "c");
+        let mut text = format!("table {} t {{\n\tchain c {{\n", test.family);
+        for counter in counted.map_err(|e| e.to_string())? {
+            let counter = counter.map(|(packets, bytes)| format!("counter packets {packets} bytes {bytes}"));
+            text += &format!("\t\t{}\n", counter.as_deref().unwrap_or("rule"));
+        }
+        Ok(text + "\t}\n}\n")
+    }
+}
+
+/// `NFPROTO_*`
+fn number_of(family: &str) -> u8 {
+    match family {
+        "inet" => 1,
+        "ip" => 2,
+        "arp" => 3,
+        "netdev" => 5,
+        "bridge" => 7,
+        _ => 10,
     }
 }
 

@@ -9,6 +9,7 @@ mod format;
 mod interpreter;
 mod kernel;
 mod language;
+mod nfnetlink;
 mod outcome;
 mod packet;
 
@@ -47,7 +48,7 @@ use outcome::Observed;
 use router::Unavailable;
 
 /// What runs tests. Another one is a line here, a line in [`Engines::run`], and its name in the files.
-const ENGINES: [&str; 2] = ["interpreter", "kernel"];
+const ENGINES: [&str; 3] = ["interpreter", "kernel", "programs"];
 
 struct Engines {
     /// `Err` says why there is none.
@@ -68,7 +69,8 @@ impl Engines {
     fn run(&mut self, engine: &str, test: &Test) -> Option<Result<Observed, String>> {
         Some(match engine {
             "interpreter" => interpreter::run(test),
-            "kernel" => self.kernel.as_mut().ok()?.run(test),
+            "kernel" => self.kernel.as_mut().ok()?.run(test, false),
+            "programs" => self.kernel.as_mut().ok()?.run(test, true),
             other => Err(format!("{other}: no such engine, only {}", ENGINES.join(", "))),
         })
     }
@@ -142,7 +144,7 @@ fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> S
         return format!("{place}:{}: no engines\n", test.line);
     }
     for engine in &names {
-        if update == "kernel" && engine != "kernel" {
+        if update == "kernel" && engine == "interpreter" {
             continue;
         }
         let observed = match engines.run(engine, test) {
@@ -163,7 +165,9 @@ fn check(engines: &mut Engines, test: &mut Test, path: &Path, update: &str) -> S
         }
         for (item, seen) in test.items.iter().zip(seen) {
             let expected: Vec<String> = match (engine.as_str(), &item.kind) {
-                ("kernel", Kind::Packet(_)) => item.expected.iter().map(|l| visible(l).to_string()).collect(),
+                ("kernel" | "programs", Kind::Packet(_)) => {
+                    item.expected.iter().map(|l| visible(l).to_string()).collect()
+                }
                 _ => item.expected.clone(),
             };
             if expected != seen {

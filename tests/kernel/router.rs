@@ -232,6 +232,12 @@ impl Router {
         Ok(debug)
     }
 
+    /// Moves the calling thread to where the router is.
+    #[allow(dead_code)]
+    pub fn enter(&self) -> io::Result<()> {
+        self.router.enter()
+    }
+
     /// Checks a ruleset on an empty one. The error is nft's.
     // For the filetests.
     #[allow(dead_code)]

@@ -246,7 +246,7 @@ fn operands(expr: &Expr) -> Result<(), Reason> {
                     )
                 }
                 BitwiseOp::Lshift(bits) | BitwiseOp::Rshift(bits) => {
-                    refuse(*bits >= 32, Reason::Operand("a shift is below 32 bits"))
+                    refuse(!(1..32).contains(bits), Reason::Operand("a shift is by 1 to 31 bits"))
                 }
                 BitwiseOp::Combine(..) => Ok(()),
             }

@@ -93,7 +93,12 @@ fn others_are_refused_at_the_expression_to_blame() {
         operand(
             &format!("{LOAD}[ bitwise reg 1 = ( reg 1 << 0x00000020 ) ]"),
             1,
-            Reason::Operand("a shift is below 32 bits"),
+            Reason::Operand("a shift is by 1 to 31 bits"),
+        ),
+        operand(
+            &format!("{LOAD}[ bitwise reg 1 = ( reg 1 >> 0x00000000 ) ]"),
+            1,
+            Reason::Operand("a shift is by 1 to 31 bits"),
         ),
         operand(
             &format!("{LOAD}[ byteorder reg 1 = hton(reg 1, 3, 2) ]"),
