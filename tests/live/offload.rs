@@ -187,14 +187,15 @@ fn flows_live_on_without_the_process_where_that_is_wanted_and_with_the_next() {
     let rules = net.directory.join("persist.nft");
     std::fs::write(&rules, RULES).unwrap();
     let (rules, state) = (rules.display().to_string(), net.directory.join("state").display().to_string());
-    for (driver, keep) in [("packet", false), ("packet", true), ("xdp", false), ("xdp", true)] {
+    for (driver, keep, workers) in
+        [("packet", false, 1), ("packet", true, 2), ("xdp", false, 2), ("xdp", true, 1)]
+    {
         if driver == "xdp" {
             ends_for_xdp(&net);
         }
         let keep = if keep { format!("--state {state}") } else { String::new() };
-        let sysctl = "--sysctl net.netfilter.nf_conntrack_acct=1";
-        let args =
-            format!("r0 r1 --driver {driver} --rules {rules} {sysctl} {keep} --persist {}", pins.display());
+        let keep = format!("{keep} --workers {workers} --sysctl net.netfilter.nf_conntrack_acct=1");
+        let args = format!("r0 r1 --driver {driver} --rules {rules} {keep} --persist {}", pins.display());
         let _ = std::fs::remove_file(&state);
         net.up(&args);
         // Programs of two devices, and the maps of two families.
