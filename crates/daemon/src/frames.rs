@@ -23,49 +23,46 @@ impl Own {
     }
 }
 
-/// Frames of a burst from a wire, as far as they are there, and all that follows from them.
+/// Frames of a burst from a wire, and all that follows from them.
 pub(crate) fn receive_frames<'f>(
     path: &mut Dataplane,
     sink: &mut LiveSink,
     port: usize,
-    count: usize,
-    frame: impl Fn(usize) -> Option<Received<'f>>,
+    frames: impl Iterator<Item = Received<'f>>,
     time: u64,
 ) {
     let Some(out) = sink.ports.get(port) else { return };
     let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
     let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
     let is_answer = |frame: &Received<'_>| client.is_some_and(|mac| dhcp::is_answer(frame.bytes, mac));
-    let mut at = 0;
-    while at < count {
-        match frame(at) {
-            None => at += 1,
-            Some(received) if received.gso.is_some() => {
-                if let Some(gso) = received.gso {
-                    path.receive_super(Frame { device, bytes: received.bytes, time }, gso, sink);
-                }
-                at += 1;
+    // Usual frames until another one comes: they stay a burst.
+    let mut usual = [Frame { device, bytes: &[], time }; BURST];
+    let mut count = 0;
+    for received in frames {
+        let bytes = received.bytes;
+        if received.gso.is_none() && !is_answer(&received) {
+            usual[count] = Frame { device, bytes, time };
+            count += 1;
+            if count < BURST {
+                continue;
             }
-            Some(answer) if is_answer(&answer) => {
-                let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
-                let before = given(sink);
-                path.receive([Frame { device, bytes: answer.bytes, time }], sink);
-                if given(sink) == before
-                    && let Some(out) = sink.ports.get_mut(port)
-                {
-                    out.give_host(answer.bytes);
-                }
-                at += 1;
-            }
-            Some(_) => {
-                let other = |i: &usize| frame(*i).is_some_and(|f| f.gso.is_some() || is_answer(&f));
-                let end = (at..count).find(other).unwrap_or(count);
-                let frames = (at..end).filter_map(&frame);
-                path.receive(frames.map(|f| Frame { device, bytes: f.bytes, time }), sink);
-                at = end;
+        }
+        path.receive(usual[..count].iter().copied(), sink);
+        count = 0;
+        if let Some(gso) = received.gso {
+            path.receive_super(Frame { device, bytes, time }, gso, sink);
+        } else if is_answer(&received) {
+            let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
+            let before = given(sink);
+            path.receive([Frame { device, bytes, time }], sink);
+            if given(sink) == before
+                && let Some(out) = sink.ports.get_mut(port)
+            {
+                out.give_host(bytes);
             }
         }
     }
+    path.receive(usual[..count].iter().copied(), sink);
 }
 
 /// A frame that the host has sent on a port.
@@ -89,7 +86,7 @@ fn receive_handed(path: &mut Dataplane, sink: &mut LiveSink, handed: Handed, fra
     let port = handed.port as usize;
     match handed.from_host {
         true => send_from_host(path, sink, port, &frame, time),
-        false => receive_frames(path, sink, port, 1, |_| Some(frame), time),
+        false => receive_frames(path, sink, port, [frame].into_iter(), time),
     }
 }
 
@@ -121,8 +118,8 @@ pub(crate) fn take_burst(
         // What came by one port stays a burst.
         let same = |i: usize| taker.frame(i).filter(|(h, _)| !h.from_host && h.port == handed.port);
         let end = (at..count).find(|i| same(*i).is_none()).unwrap_or(count);
-        let frame = |i: usize| same(at + i).filter(|_| own.has(at + i)).map(|(_, frame)| frame);
-        receive_frames(path, sink, handed.port as usize, end - at, frame, time);
+        let frames = (at..end).filter(|i| own.has(*i)).filter_map(|i| Some(same(i)?.1));
+        receive_frames(path, sink, handed.port as usize, frames, time);
         at = end;
     }
     taker.release();

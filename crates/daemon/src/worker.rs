@@ -251,9 +251,10 @@ impl Worker {
         load.received += count as u64;
         let Some(out) = sink.ports.get_mut(port) else { return 0 };
         let received = &mut out.traffic.received;
-        (0..count).filter_map(|i| rx.frame(i)).for_each(|frame| received.count(frame.bytes.len()));
+        let frames = (0..count).filter_map(|i| rx.frame(i));
+        frames.clone().for_each(|frame| received.count(frame.bytes.len()));
         match crew {
-            None => receive_frames(path, sink, port, count, |i| rx.frame(i), time),
+            None => receive_frames(path, sink, port, frames, time),
             Some(crew) => {
                 let mut own = Own(0);
                 for (i, frame) in (0..count).filter_map(|i| Some((i, rx.frame(i)?))) {
@@ -261,7 +262,8 @@ impl Worker {
                     own.0 |= u64::from(crew.keep(handed, frame.bytes, spread, time)) << i;
                 }
                 work_off(path, sink, crew, time);
-                receive_frames(path, sink, port, count, |i| rx.frame(i).filter(|_| own.has(i)), time);
+                let frames = (0..count).filter(|i| own.has(*i)).filter_map(|i| rx.frame(i));
+                receive_frames(path, sink, port, frames, time);
             }
         }
         rx.release();
