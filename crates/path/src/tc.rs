@@ -32,7 +32,14 @@ impl Tc {
         Tc { config, filters, queues, nested: 0, skip_egress: false }
     }
 
+    /// Whether something may leave a queue by then.
+    #[inline]
+    pub(crate) fn is_due(&self, time: u64) -> bool {
+        self.queues.is_due(time)
+    }
+
     /// Whether netfilter's egress sees the packet that is sent now.
+    #[inline]
     pub(crate) fn egress_sees(&mut self) -> bool {
         !std::mem::take(&mut self.skip_egress)
     }
@@ -49,11 +56,12 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     pub(crate) fn tc(&mut self, hook: Hook, device: u32, packet: &mut Packet) -> Option<bool> {
         match &self.state.tc {
-            Some(tc) if tc.config.has_filters(hook, device) => self.tc_filters(hook, device, packet),
+            Some(tc) if tc.config.may_match(hook, device, packet) => self.tc_filters(hook, device, packet),
             _ => None,
         }
     }
 
+    #[inline(never)]
     fn tc_filters(&mut self, hook: Hook, device: u32, packet: &mut Packet) -> Option<bool> {
         let mut cursor = Cursor::default();
         loop {
@@ -116,9 +124,17 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Puts a packet into the queue of its device. `None` if there is none, else whether the packet was taken.
+    #[inline]
     pub(crate) fn enqueue(&mut self, packet: &Packet, link: &Link) -> Option<bool> {
-        let tc = self.state.tc.as_mut().filter(|tc| tc.config.has_queue(link.index))?;
-        let Tc { config, queues, .. } = &mut **tc;
+        match &self.state.tc {
+            Some(tc) if tc.config.has_queue(link.index) => self.enqueue_there(packet, link),
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn enqueue_there(&mut self, packet: &Packet, link: &Link) -> Option<bool> {
+        let Tc { config, queues, .. } = self.state.tc.as_deref_mut()?;
         if !queues.put(config, link.index, packet) {
             self.drop(DropReason::Qdisc, packet);
             return Some(false);

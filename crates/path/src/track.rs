@@ -85,7 +85,8 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     pub(crate) fn is_due(&self, time: u64) -> bool {
         let state = &self.state;
-        state.tc.is_some() || self.has_fragments() || state.flows.is_due(time) || time >= state.next_expiry
+        let queues = state.tc.as_ref().is_some_and(|tc| tc.is_due(time));
+        queues || self.has_fragments() || state.flows.is_due(time) || time >= state.next_expiry
     }
 
     /// The clock goes on: fragments and connections whose time is over go.

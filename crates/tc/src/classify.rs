@@ -4,7 +4,7 @@ use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_wire::vlan;
 
 use crate::action::{Action, Control, Tokens, VlanAction};
-use crate::config::{ALL, Config, Filter, Hook, Kind};
+use crate::config::{ALL, Config, Filter, Hook, Kind, protocol_of};
 
 /// Filters may start again so often (`max_reclassify_loop`).
 const RECLASSIFY: u8 = 16;
@@ -58,8 +58,7 @@ pub enum Step {
 
 impl Filter {
     pub(crate) fn matches(&self, packet: &Packet) -> bool {
-        let protocol = packet.meta.vlan.map_or(packet.meta.protocol, |t| t.protocol);
-        if self.protocol != ALL && self.protocol != protocol {
+        if self.protocol != ALL && self.protocol != protocol_of(packet) {
             return false;
         }
         match &self.kind {

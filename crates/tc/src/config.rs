@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use penstock_packet::Packet;
+
 use crate::action::Action;
 use crate::flower::Flower;
 use crate::rate::Bucket;
@@ -56,6 +58,12 @@ pub(crate) struct Filter {
     pub(crate) actions: Vec<Action>,
 }
 
+/// The ethertype that filters ask for: that of the tag, if there is one.
+#[inline]
+pub(crate) fn protocol_of(packet: &Packet) -> u16 {
+    packet.meta.vlan.map_or(packet.meta.protocol, |tag| tag.protocol)
+}
+
 /// A queueing discipline without its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Discipline {
@@ -93,6 +101,42 @@ pub struct Config {
     pub(crate) devices: BTreeMap<u32, Device>,
     /// Policers, for the size of the state.
     pub(crate) policers: usize,
+    /// What there is on each device, by its index: made of the rest by [`Config::finish`].
+    brief: Vec<Brief>,
+}
+
+/// What there is on a device, so that most packets need not ask for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Brief {
+    ingress: Filtered,
+    egress: Filtered,
+    queue: bool,
+}
+
+/// Which packets filters may match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Filtered {
+    /// There are no filters.
+    #[default]
+    None,
+    /// Those of this ethertype.
+    Protocol(u16),
+    /// Any.
+    All,
+}
+
+impl Filtered {
+    fn by(filters: &[Filter]) -> Self {
+        match filters {
+            [] => Filtered::None,
+            [first, rest @ ..]
+                if first.protocol != ALL && rest.iter().all(|f| f.protocol == first.protocol) =>
+            {
+                Filtered::Protocol(first.protocol)
+            }
+            _ => Filtered::All,
+        }
+    }
 }
 
 impl Config {
@@ -104,13 +148,44 @@ impl Config {
         }
     }
 
+    /// Notes what packets ask for, once all devices are there.
+    pub(crate) fn finish(&mut self) {
+        for (&device, d) in &self.devices {
+            let (ingress, egress) = (Filtered::by(&d.ingress), Filtered::by(&d.egress));
+            let device = device as usize;
+            self.brief.resize(self.brief.len().max(device + 1), Brief::default());
+            self.brief[device] = Brief { ingress, egress, queue: !d.nodes.is_empty() };
+        }
+    }
+
+    #[inline]
+    fn filtered(&self, hook: Hook, device: u32) -> Filtered {
+        let Some(brief) = self.brief.get(device as usize) else { return Filtered::None };
+        match hook {
+            Hook::Ingress => brief.ingress,
+            Hook::Egress => brief.egress,
+        }
+    }
+
     /// Whether there are filters at a hook of a device.
+    #[inline]
     pub fn has_filters(&self, hook: Hook, device: u32) -> bool {
-        !self.filters(hook, device).is_empty()
+        self.filtered(hook, device) != Filtered::None
+    }
+
+    /// Whether there are filters at a hook of a device that may match a packet.
+    #[inline]
+    pub fn may_match(&self, hook: Hook, device: u32, packet: &Packet) -> bool {
+        match self.filtered(hook, device) {
+            Filtered::None => false,
+            Filtered::Protocol(protocol) => protocol == protocol_of(packet),
+            Filtered::All => true,
+        }
     }
 
     /// Whether frames of a device wait in a queue.
+    #[inline]
     pub fn has_queue(&self, device: u32) -> bool {
-        self.devices.get(&device).is_some_and(|d| !d.nodes.is_empty())
+        self.brief.get(device as usize).is_some_and(|brief| brief.queue)
     }
 }

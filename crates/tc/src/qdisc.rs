@@ -121,6 +121,12 @@ impl Queues {
         Some(first)
     }
 
+    /// Whether a device may send again by then.
+    #[inline]
+    pub fn is_due(&self, time: u64) -> bool {
+        self.wakes.peek().is_some_and(|Reverse((at, _))| *at <= time)
+    }
+
     /// Frames that wait.
     pub fn waiting(&self) -> usize {
         self.waiting

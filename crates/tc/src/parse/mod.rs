@@ -50,6 +50,7 @@ impl Config {
             let mut words = Words::new(&words);
             reader.line(&mut words).map_err(|message| Error { file: file.to_owned(), line, message })?;
         }
+        reader.config.finish();
         Ok(reader.config)
     }
 }
