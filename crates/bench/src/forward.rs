@@ -6,7 +6,7 @@ use penstock_path::Settings;
 
 use crate::Variant;
 use crate::flow::NET;
-use crate::frames::{Frames, flow};
+use crate::frames::{Frames, flow, flow6};
 use crate::router::{Fate, Router, ruleset};
 
 const STATEFUL: &str = "table ip t {
@@ -24,16 +24,37 @@ const MASQUERADE: &str = "table ip t {
     }
 }";
 
+/// The network of IPv4, and the same in IPv6.
+fn network() -> String {
+    format!(
+        "{NET}addr add 2001:db8:2::1/64 dev wan nodad
+addr add 2001:db8:3::1/64 dev lan nodad
+neigh add 2001:db8:2::7 lladdr 02:00:00:00:00:b7 dev wan
+neigh add 2001:db8:3::7 lladdr 02:00:00:00:00:a7 dev lan
+route add 2001:db8:1::/64 via 2001:db8:3::7
+"
+    )
+}
+
+const STATEFUL6: &str = "table ip6 t {
+    chain f {
+        type filter hook forward priority 0; policy drop
+        ct state established,related accept
+        ct state new accept
+    }
+}";
+
 fn router(rules: &str, flows: usize) -> Router {
     let mut settings = Settings::default();
     settings.conntrack.max = settings.conntrack.max.max(2 * flows as u32);
-    Router::between(NET, settings, &ruleset(rules))
+    Router::between(&network(), settings, &ruleset(rules))
 }
 
 pub(crate) fn variants() -> Vec<Variant> {
     let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
     let many = Rc::new(Frames::hot((0..10_000).map(|n| flow(n, 9))));
     let most = Rc::new(Frames::hot((0..1_000_000).map(|n| flow(n, 9))));
+    let many6 = Rc::new(Frames::hot((0..10_000).map(|n| flow6(n, 9))));
     let cold = Rc::new(Frames::cold((0..10_000).map(|n| flow(n, 9))));
     let variant = |name: &str, rules: &str, frames: &Rc<Frames>| {
         let router = router(rules, frames.len()).answered(frames);
@@ -57,5 +78,7 @@ pub(crate) fn variants() -> Vec<Variant> {
         variant("masquerade-1", MASQUERADE, &one).against("plain-1"),
         variant("masquerade-10k", MASQUERADE, &many).against("plain-10k"),
         variant("masquerade-10k-cold", MASQUERADE, &cold).against("plain-10k-cold"),
+        variant("plain6-10k", "", &many6).against("plain-10k"),
+        variant("ct6-10k", STATEFUL6, &many6).against("plain6-10k"),
     ]
 }

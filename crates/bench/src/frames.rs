@@ -1,6 +1,6 @@
 //! Frames of 60 bytes in memory, few that stay in the cache or many that do not.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use penstock_wire::build::*;
 
@@ -67,6 +67,15 @@ pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
     udp([198, 18, c, d], 1024 + (n / 60_000 * 97 + n % 97) as u16, [198, 19, 0, 7], dport)
 }
 
+/// The same over IPv6: 62 bytes, without payload.
+pub(crate) fn flow6(n: u32, dport: u16) -> Vec<u8> {
+    let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
+    let source = Ipv6Addr::from(0x2001_0db8_0001_0000_0000_0000_0000_0000 | u128::from(n % 60_000 + 256));
+    let ip = Ipv6::new(source, "2001:db8:2::7");
+    let sport = 1024 + (n / 60_000 * 97 + n % 97) as u16;
+    (ether / ip / Udp::new(sport, dport)).build()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +85,8 @@ mod tests {
         let frames: std::collections::HashSet<_> = (0..200_000).step_by(7).map(|n| flow(n, 9)).collect();
         assert_eq!(frames.len(), 200_000usize.div_ceil(7));
         assert!(frames.iter().all(|f| f.len() == 60));
+        let six: std::collections::HashSet<_> = (0..1000).map(|n| flow6(n, 9)).collect();
+        assert!(six.len() == 1000 && six.iter().all(|f| f.len() == 62));
         let cold = Frames::cold((0..10).map(|n| flow(n, 9)));
         let all: Vec<&[u8]> = cold.bursts(4).flatten().collect();
         assert_eq!(all, (0..10).map(|n| flow(n, 9)).collect::<Vec<_>>());
