@@ -133,7 +133,7 @@ fn measure(name: &str, table: &Table, bases: u32, dport: u16, rounds: usize) {
     };
     let interpreted = interpret(&plain);
     let looked_up = interpret(&looking);
-    let list = List { entries, bursts: Bursts::Always, frames: false };
+    let list = List { entries, bursts: Bursts::Always, ..List::default() };
     let start = Instant::now();
     let compiled = compiled(&looking, std::slice::from_ref(&list));
     let took = start.elapsed().as_secs_f64() * 1e3;

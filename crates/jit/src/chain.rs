@@ -16,6 +16,7 @@ use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Load, Op, RuleIn
 use crate::CompileError;
 use crate::analysis::{Analysis, Effect, effect, ops, rules, targets};
 use crate::asm::{Block, Function, Is, Value, Width};
+use crate::foresight::can_foresee;
 use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
 use crate::lower::{Flow, lower};
@@ -334,6 +335,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         self.frame.asm.mark(these.first().map_or(0, |rule| rule + 1));
         let mut registers = *registers;
         let Some(op) = these.first().and_then(|rule| self.ops(*rule).get(done)) else { return };
+        if self.frame.foresees && !can_foresee(op) {
+            return self.frame.decide(outcome::UNUSUAL);
+        }
         match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
             Flow::Next => {
                 // Each rule may use the memory of registers for itself.
@@ -439,6 +443,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
                     continue;
                 }
                 return self.verdict(place, rule, *verdict, after, exits);
+            }
+            if self.frame.foresees && !can_foresee(op) {
+                return self.frame.decide(outcome::UNUSUAL);
             }
             match lower(self.frame, op, &mut registers, after, &mut self.program.tables) {
                 Flow::Next => {}

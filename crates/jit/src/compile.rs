@@ -11,7 +11,7 @@ use crate::CompileError;
 use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
-use crate::compiled::{Burst, Compiled, Frames, Functions, OnePacket};
+use crate::compiled::{Burst, Compiled, Foresight, Frames, Functions, OnePacket};
 use crate::frame::{Facts, Finish, Frame, Windows};
 use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
@@ -34,6 +34,9 @@ pub struct List {
     /// ([`Compiled::run_frames`](crate::Compiled::run_frames)): then there is none for bursts, unless they are
     /// [`Bursts::Always`].
     pub frames: bool,
+    /// Whether code is made, where that can be, that says of packets beforehand that they will pass
+    /// ([`Compiled::foresee`](crate::Compiled::foresee)).
+    pub foreseen: bool,
 }
 
 /// Whether a list is run for several packets at once.
@@ -52,7 +55,7 @@ pub enum Bursts {
 impl List {
     /// A list for single packets.
     pub fn of(entries: impl Into<Vec<Entry>>) -> Self {
-        List { entries: entries.into(), bursts: Bursts::Never, frames: false }
+        List { entries: entries.into(), bursts: Bursts::Never, frames: false, foreseen: false }
     }
 }
 
@@ -144,13 +147,14 @@ where
         let looks_up = making.looks_up(list);
         let frames = list.frames && alone && making.takes_frames(list);
         let frames = frames.then(|| making.frames(&mut session, list)).transpose()?.flatten();
+        let foresight = list.foreseen.then(|| making.foresight(&mut session, list)).transpose()?.flatten();
         let burst = match list.bursts {
             Bursts::Never => false,
             Bursts::Apart => frames.is_none() && making.apart(list, alone),
             Bursts::Always => true,
         };
         let burst = burst.then(|| making.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst, frames, alone, looks_up));
+        functions.push((one, burst, frames, foresight, alone, looks_up));
     }
     making.shared(&mut session)?;
     let (interpreted, profile) = (making.interpreted, making.profile);
@@ -164,17 +168,20 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst, frames, alone, looks_up) in functions {
+    for (one, burst, frames, foresight, alone, looks_up) in functions {
         let one = address(one)?;
-        let [burst, frames] = [burst, frames].map(|made| made.map(address).transpose());
-        let (burst, frames) = (burst?, frames?);
+        let made = [burst, frames, foresight].map(|made| made.map(address).transpose());
+        let [burst, frames, foresight] = made;
+        let (burst, frames, foresight) = (burst?, frames?, foresight?);
         // SAFETY: these are functions that `Making::list` defined with the host's C convention, with three parameters the
-        // one, with five the other, and `Making::frames` with five, all of them 64 bits wide and the results too.
+        // one, with five the other, `Making::frames` with five and `Making::foresight` with two, all
+        // of them 64 bits wide and the results too.
         lists.push(unsafe {
             Functions {
                 one: std::mem::transmute::<*const u8, OnePacket>(one),
                 burst: burst.map(|burst| std::mem::transmute::<*const u8, Burst>(burst)),
                 frames: frames.map(|frames| std::mem::transmute::<*const u8, Frames>(frames)),
+                foresight: foresight.map(|made| std::mem::transmute::<*const u8, Foresight>(made)),
                 alone,
                 looks_up,
             }
@@ -191,7 +198,7 @@ pub(crate) struct Making<'a> {
     buffer: usize,
     /// Base chains that are left to the interpreter.
     interpreted: usize,
-    profile: Option<Box<Profile>>,
+    pub(crate) profile: Option<Box<Profile>>,
     /// Calls in the list that was made last, for packets that are not traced.
     calls: usize,
     /// [`Options::indirect`].
@@ -289,6 +296,7 @@ impl Making<'_> {
             facts: Facts::default(),
             way_out: None,
             finish,
+            foresees: false,
             profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
             asm,
         };
@@ -452,6 +460,7 @@ impl Making<'_> {
                     facts: Facts::default(),
                     way_out: None,
                     finish: Finish::Return,
+                    foresees: false,
                     profile: self.profile.as_deref().map(|p| std::ptr::from_ref(p).addr() as u64),
                     asm,
                 };

@@ -10,6 +10,7 @@ use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
 
 use crate::asm::Code;
+use crate::foresight::Head;
 use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
 use crate::profile::{Profile, ProfileLine};
@@ -19,6 +20,8 @@ pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) 
 pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64, *mut u64) -> u64;
 
 pub(crate) type Frames = unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
+
+pub(crate) type Foresight = unsafe extern "C" fn(*const &Head, u64) -> u64;
 
 /// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
@@ -40,6 +43,7 @@ pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
     pub(crate) frames: Option<Frames>,
+    pub(crate) foresight: Option<Foresight>,
     /// Nothing that needs a host is called unless the packet is traced.
     pub(crate) alone: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
@@ -130,6 +134,25 @@ impl Compiled {
         // `PackedDecision` is a `u64`, for which there are at least `count` places.
         unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
         Some(())
+    }
+
+    /// Whether there is code that says of packets that they will pass a list ([`List::foreseen`](crate::List::foreseen)).
+    #[inline]
+    pub fn foresees(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| functions.foresight.is_some())
+    }
+
+    /// Of up to 64 packets, a bit for each that is known to pass a list without anybody noticing: no rule changes, counts or
+    /// tells anything. It is known from what does not change while a packet is forwarded without translation: that it is
+    /// IPv4 without options, no fragment, TCP or UDP, and the first bytes of its headers. A packet without its bit may pass,
+    /// too, or not. 0 if there is no such code.
+    #[inline]
+    pub fn foresee(&self, list: usize, heads: &[&Head]) -> u64 {
+        let Some(code) = self.lists.get(list).and_then(|functions| functions.foresight) else { return 0 };
+        let count = heads.len().min(64) as u64;
+        // SAFETY: `compile` made the function for this signature; it reads the addresses of `count` heads and nothing else but
+        // their bytes.
+        unsafe { code(heads.as_ptr(), count) }
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.

@@ -247,6 +247,9 @@ pub(crate) struct Frame<'f, 'a> {
     /// What was known where the rule, or what several rules share, could first be left.
     pub(crate) way_out: Option<Mark>,
     pub(crate) finish: Finish,
+    /// It is only to be known whether the packet will pass: what cannot be known beforehand ends it
+    /// ([`crate::foresight`]).
+    pub(crate) foresees: bool,
     /// Address of the profile to be kept.
     pub(crate) profile: Option<u64>,
 }

@@ -93,6 +93,7 @@ impl Making<'_> {
                 facts: Facts::default(),
                 way_out: None,
                 finish: Finish::Block(decided),
+                foresees: false,
                 profile: None,
                 asm,
             };

@@ -17,6 +17,7 @@
 //! | `chain` | rules and chains |
 //! | `compile`, `compiled` | lists of hooks, and calling them |
 //! | `frames` | lists of hooks over frames that are no packets yet |
+//! | `foresight` | which packets will pass a list |
 //! | `background` | compiling while the interpreter serves |
 //!
 //! ```
@@ -45,6 +46,7 @@ mod background;
 mod chain;
 mod compile;
 mod compiled;
+mod foresight;
 mod frame;
 mod frames;
 mod host;
@@ -59,6 +61,7 @@ use std::fmt;
 pub use background::{Background, Pending};
 pub use compile::{Bursts, Entry, List, Options, compile, supported};
 pub use compiled::{Bound, Compiled, PackedDecision};
+pub use foresight::Head;
 pub use host::{Helpers, Host};
 pub use outcome::Decision;
 pub use perf::rule_name;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use penstock_jit::{Decision, Entry, Helpers, List, Options, PackedDecision, compile};
+use penstock_jit::{Decision, Entry, Head, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::{Frame, Packet};
 use penstock_program::env::Hook;
 use penstock_program::image::ChainIndex;
@@ -170,6 +170,59 @@ fn frames_are_decided_on_as_packets_are() {
     }
     println!("{decided} decided, {dropped} of them dropped, {left} left");
     assert!(decided > left && dropped > decided / 10 && dropped < decided * 9 / 10);
+}
+
+#[test]
+fn packets_of_which_it_is_foreseen_pass_unnoticed() {
+    let mut rng = Rng::with_seed(penstock_seed::seed());
+    let (mut foreseen, mut others) = (0, 0);
+    for round in 0..penstock_seed::rounds(60) {
+        let rule = |rng: &mut Rng| match RULES[rng.usize(..RULES.len())].rsplit_once("\n[ immediate") {
+            Some((asked, verdict)) if rng.bool() => format!("{asked}\n{COUNTER}\n[ immediate{verdict}"),
+            Some((asked, verdict)) => format!("{asked}\n[ immediate{verdict}"),
+            None => "[ payload load 2b @ transport header + 2 => reg 1 ]\n[ cmp eq reg 1 0x00000700 ]\n\
+                     [ immediate reg 0 drop ]"
+                .to_owned(),
+        };
+        let rules = (0..1 + rng.usize(..3)).map(|_| program(&rule(&mut rng))).collect();
+        let (mut image, states) = Table::of(rules).link(NETDEV).unwrap();
+        image.chains[0].policy_accept = Some(rng.u32(..4) > 0);
+        let list = List::of([Entry::Chain { chain: ChainIndex(0), nfproto: NETDEV }]);
+        let list = List { foreseen: true, ..list };
+        let options = Options { verify: true, ..Options::default() };
+        let code = compile(Arc::new(image), &[list], Helpers::of::<Outside>(), options).unwrap();
+        assert!(code.foresees(0));
+        let all: Vec<_> = (0..500)
+            .map(|_| frame(&mut rng))
+            .filter(|f| f.len() > 42 && f[12..15] == [8, 0, 0x45] && f[20..22] == [0, 0])
+            .filter(|f| matches!(f[23], 6 | 17))
+            .take(64)
+            .collect();
+        let heads: Vec<&Head> = all.iter().map(|frame| frame[14..].first_chunk().unwrap()).collect();
+        let passes = code.foresee(0, &heads);
+        for (n, frame) in all.iter().enumerate() {
+            let mut packet = Packet::new();
+            assert!(packet.receive_dissected(frame, ADDRESS));
+            if packet.transport().is_none() {
+                continue;
+            }
+            // As it may be when it leaves.
+            packet.network_mut()[8] = rng.u8(..);
+            packet.meta.oif = DEVICE;
+            let before = counts(&states);
+            let mut outside = Outside::at(NETDEV, Hook::Egress);
+            let decision = code.bind::<Outside>().unwrap().run(0, &mut packet, &mut outside).unwrap();
+            if passes >> n & 1 == 0 {
+                others += 1;
+                continue;
+            }
+            foreseen += 1;
+            assert_eq!(decision, Decision::Pass, "round {round}: {frame:02x?}");
+            assert_eq!(counts(&states), before, "round {round}: {frame:02x?}");
+        }
+    }
+    println!("{foreseen} foreseen, {others} not");
+    assert!(foreseen > others / 4 && others > foreseen / 4);
 }
 
 #[test]

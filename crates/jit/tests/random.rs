@@ -59,7 +59,7 @@ fn lists(rng: &mut Rng, image: &Image) -> Vec<List> {
     let mut all = List {
         entries: bases.iter().map(|c| entry(rng, *c)).collect(),
         bursts: Bursts::Always,
-        frames: false,
+        ..List::default()
     };
     if rng.u8(..4) == 0 {
         all.entries.insert(rng.usize(..=all.entries.len()), Entry::Stage);

@@ -125,7 +125,9 @@ impl Packet {
         self.has_link = true;
         self.has_transport = true;
         self.transport = transport;
-        self.meta = Meta { protocol, ..Meta::EMPTY };
+        // One after the other: a copy of what was just put together waits for its parts.
+        self.meta = Meta::EMPTY;
+        self.meta.protocol = protocol;
     }
 
     #[cold]

@@ -2,11 +2,12 @@
 //! look-up will need is fetched.
 
 use penstock_conntrack::{Conntrack, Sought};
+use penstock_jit::Head;
 use penstock_packet::{Frame, prefetch};
 use penstock_wire::{ethernet, vlan};
 
 use crate::burst::BURST;
-use crate::straight::{Road, Usual};
+use crate::straight::{Foresight, Road, Usual};
 
 /// What is known of the frames of a burst, as far as they were looked at; reused.
 #[derive(Debug)]
@@ -77,17 +78,33 @@ impl Ahead {
         for later in frames.iter().take(far + Self::STEP).skip(first) {
             later.bytes.first().map(prefetch);
         }
-        for at in self.read..far {
+        const NOTHING: &Head = &[0; size_of::<Head>()];
+        let mut heads = [NOTHING; 2 * Self::STEP];
+        // Those before this turn are done with.
+        let these = self.read.max(turn)..far;
+        for (at, head) in these.clone().zip(&mut heads) {
             let Some(frame) = frames.get(at) else { break };
-            let found = road.and_then(|road| Usual::read(frame, road, conntrack));
-            (self.usual[at], self.sought[at]) = match found {
-                Some((usual, sought)) => (Some(usual), sought),
-                None => (None, conntrack.and_then(|table| table.seek(network(frame.bytes)))),
-            };
+            self.usual[at] = road.and_then(|road| Usual::read(frame, road, head));
+            if let Some(table) = conntrack {
+                self.sought[at] = match (self.usual[at].is_some(), road) {
+                    (true, Some(road)) => Usual::seek(frame, road, table),
+                    _ => table.seek(network(frame.bytes)),
+                };
+            } else if self.sought[at].is_some() {
+                self.sought[at] = None;
+            }
+        }
+        if let Some(Foresight { code, list, .. }) = road.and_then(|road| road.foresight) {
+            let pass = code.foresee(list, &heads[..these.len().min(heads.len())]);
+            for (bit, usual) in self.usual[these].iter_mut().enumerate() {
+                if let Some(usual) = usual {
+                    usual.passes = pass >> bit & 1 != 0;
+                }
+            }
         }
         self.read = self.read.max(far);
         if let Some(conntrack) = conntrack {
-            let these = self.sought.get(self.fetched..near).unwrap_or(&[]);
+            let these = self.sought.get(self.fetched.max(turn)..near).unwrap_or(&[]);
             these.iter().flatten().for_each(|sought| conntrack.prefetch_sought(sought));
         }
         self.fetched = self.fetched.max(near);

@@ -353,7 +353,9 @@ fn hook_list(list: Vec<Registered>, nfproto: u8, ingress: bool, code: &mut Vec<L
     let number = worth.then(|| {
         // Frames come in bursts at ingress.
         let bursts = if ingress { Bursts::Apart } else { Bursts::Never };
-        let list = List { entries, bursts, frames: ingress };
+        // What leaves a device has mostly passed forwarding unchanged.
+        let foreseen = nfproto == NFPROTO_NETDEV && !ingress;
+        let list = List { entries, bursts, frames: ingress, foreseen };
         code.iter().position(|other| *other == list).unwrap_or_else(|| {
             code.push(list);
             code.len() - 1

@@ -125,7 +125,7 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn ip4_known_way(&self, packet: &Packet) -> Option<Destination> {
         let (saddr, daddr) = addresses(packet)?;
-        let to = self.state.routes.v4.way(packet.meta.iif, daddr)?;
+        let to = &self.state.routes.v4.way(packet.meta.iif, daddr)?.to;
         self.ip4_usual_source(saddr).then_some(*to)
     }
 
@@ -149,7 +149,8 @@ impl<S: Sink> Worker<'_, S> {
             && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
             && !self.net.custom4() && self.net.depends_on_destination4(daddr)
         {
-            self.state.routes.v4.remember_way(daddr, &to);
+            let mtu = self.mtu(&to);
+            self.state.routes.v4.remember_way(daddr, &to, mtu);
         }
         self.ip4_take_way(packet, &to, false);
     }

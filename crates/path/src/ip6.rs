@@ -105,7 +105,7 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn ip6_known_way(&self, packet: &Packet) -> Option<Destination> {
         let (_, daddr) = addresses(packet)?;
-        self.state.routes.v6.way(packet.meta.iif, daddr).copied()
+        self.state.routes.v6.way(packet.meta.iif, daddr).map(|way| way.to)
     }
 
     /// Decides, and remembers the way if it is the same for other packets.
@@ -118,7 +118,8 @@ impl<S: Sink> Worker<'_, S> {
             && !needs_device(daddr)
             && self.net.depends_on_destination6(daddr, to.iif)
         {
-            self.state.routes.v6.remember_way(daddr, &to);
+            let mtu = self.mtu6(&to);
+            self.state.routes.v6.remember_way(daddr, &to, mtu);
         }
         Ok(to)
     }

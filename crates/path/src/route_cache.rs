@@ -34,9 +34,11 @@ impl Address for u128 {
 
 /// A way to a destination for packets that came in by a device.
 #[derive(Clone, Copy, Debug)]
-struct Way<A> {
+pub(crate) struct Way<A> {
     daddr: A,
-    to: Destination,
+    pub(crate) to: Destination,
+    /// The MTU towards there ([`Worker::mtu`](crate::worker::Worker::mtu)).
+    pub(crate) mtu: usize,
 }
 
 /// The link address of a next hop.
@@ -89,16 +91,16 @@ impl<A: Address> Found<A> {
 
     /// The way to an address for what came in by a device.
     #[inline]
-    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&Destination> {
+    pub(crate) fn way(&self, iif: u32, daddr: A) -> Option<&Way<A>> {
         match self.ways.get(place(iif, daddr.folded())) {
-            Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(&way.to),
+            Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(way),
             _ => None,
         }
     }
 
-    pub(crate) fn remember_way(&mut self, daddr: A, to: &Destination) {
+    pub(crate) fn remember_way(&mut self, daddr: A, to: &Destination, mtu: usize) {
         if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
-            *at = Some(Way { daddr, to: *to });
+            *at = Some(Way { daddr, to: *to, mtu });
         }
     }
 

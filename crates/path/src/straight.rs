@@ -6,6 +6,7 @@
 //! rule keeps it, its way was not asked for before, …) it goes on from that step in the normal way.
 
 use penstock_conntrack::{Conntrack, Sought};
+use penstock_jit::{self as jit, Head};
 use penstock_net::{Link, LinkKind, Mac};
 use penstock_packet::{Frame, Packet, Transport};
 use penstock_program::{Context, Hook};
@@ -16,6 +17,7 @@ use penstock_wire::{ethernet, ipv4, protocol};
 use crate::burst::Together;
 use crate::hooks::{BuiltIn, HookList, NFPROTO_NETDEV, Protocol};
 use crate::ip4;
+use crate::route_cache::Way;
 use crate::rules::End;
 use crate::sink::Sink;
 use crate::transmit::put_ethernet;
@@ -34,6 +36,17 @@ pub(crate) struct Road<'a> {
     forward: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
+    /// About egress of the device by which the last packet left: the next ones mostly leave there, too.
+    pub(crate) foresight: Option<Foresight<'a>>,
+}
+
+/// Code that says of packets whether they will pass a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foresight<'a> {
+    pub(crate) code: &'a jit::Compiled,
+    pub(crate) list: usize,
+    /// The device, at egress of which it is.
+    device: u32,
 }
 
 /// What was read of a frame that may go straight.
@@ -45,18 +58,15 @@ pub(crate) struct Usual {
     len: u16,
     protocol: u8,
     tos: u8,
+    /// It is known that it passes what the road foresees.
+    pub(crate) passes: bool,
 }
 
 impl Usual {
     /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IPv4 or not a valid one,
-    /// with options, a fragment, at its last hop, or of another protocol than TCP and UDP. Says where its connection is to be
-    /// looked up, if that is what happens first.
+    /// with options, a fragment, at its last hop, or of another protocol than TCP and UDP. Otherwise `head` is its headers.
     #[inline(always)]
-    pub(crate) fn read(
-        frame: &Frame<'_>,
-        road: &Road<'_>,
-        conntrack: Option<&Conntrack>,
-    ) -> Option<(Usual, Option<Sought>)> {
+    pub(crate) fn read<'f>(frame: &Frame<'f>, road: &Road<'_>, head: &mut &'f Head) -> Option<Usual> {
         /// Version and length of a header without options.
         const PLAIN: u8 = 0x45;
         /// Bits of fragments: more follow, or this is not the first.
@@ -64,7 +74,7 @@ impl Usual {
         /// Ports and what both protocols have behind them.
         const TRANSPORT: usize = 8;
         let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
-        let h: &[u8; ipv4::LEN + 4] = network.first_chunk()?;
+        let h: &Head = network.first_chunk()?;
         let half = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
         let word = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
         let (len, fragment) = (half(2), half(6));
@@ -84,9 +94,16 @@ impl Usual {
         if !sum.is_valid() {
             return None;
         }
-        let usual = Usual { src: word(12), dst: word(16), len, protocol: h[9], tos: h[1] };
-        let tracked = conntrack.filter(|_| road.before.is_some_and(|before| before.tracks));
-        Some((usual, tracked.map(|table| table.seek_ports4(h))))
+        *head = h;
+        Some(Usual { src: word(12), dst: word(16), len, protocol: h[9], tos: h[1], passes: false })
+    }
+
+    /// Where the connection of a frame that was read is to be looked up, if that is what happens first.
+    #[inline(always)]
+    pub(crate) fn seek(frame: &Frame<'_>, road: &Road<'_>, conntrack: &Conntrack) -> Option<Sought> {
+        let tracks = road.before.is_some_and(|before| before.tracks);
+        let head = frame.bytes.get(ethernet::LEN..)?.first_chunk().filter(|_| tracks)?;
+        Some(conntrack.seek_ports4(head))
     }
 }
 
@@ -121,7 +138,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
         let untouched = forward.is_empty() && keeps(before) && keeps(behind);
         let filtered = !hooks.ingress(device).is_empty();
-        Some(Road { device, address: link.mac, filtered, before, behind, forward, untouched })
+        let foresight = self.foresight().filter(|_| untouched);
+        Some(Road { foresight, device, address: link.mac, filtered, before, behind, forward, untouched })
+    }
+
+    /// Code that says what passes egress of the device by which the last packet left.
+    fn foresight(&self) -> Option<Foresight<'a>> {
+        let device = self.state.last_out;
+        let list = self.hooks.egress(device).code?;
+        let code = self.code.filter(|code| code.foresees(list))?;
+        Some(Foresight { code, list, device })
     }
 
     /// A frame that may go straight, and all that follows from it; `passed` is what it has passed at ingress, if there is
@@ -212,11 +238,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         (src, dst): (u32, u32),
         packet: &mut Packet,
     ) {
-        let known = self.state.routes.v4.way(road.device, dst).copied();
-        let Some(to) = known.filter(|_| self.ip4_usual_source(src)) else {
+        let known = self.state.routes.v4.way(road.device, dst);
+        let Some(&Way { to, mtu, .. }) = known.filter(|_| self.ip4_usual_source(src)) else {
             return self.ip4_new_way(packet);
         };
-        let mtu = self.mtu(&to);
         let too_long = usize::from(usual.len) > mtu;
         if to.local || to.redirect || too_long {
             return self.ip4_take_way(packet, &to, false);
@@ -240,7 +265,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !settled && self.confirm(packet) != End::Accept {
             return;
         }
-        self.straight_out(road, packet, &to, mtu);
+        self.straight_out(road, usual, packet, &to, mtu);
     }
 
     /// `forward`. Whether the packet goes on.
@@ -272,7 +297,14 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// To a neighbour that is known, by egress of the device, which nobody taps.
     #[inline(always)]
-    fn straight_out(&mut self, road: &Road<'_>, packet: &mut Packet, to: &Destination, mtu: usize) {
+    fn straight_out(
+        &mut self,
+        road: &Road<'_>,
+        usual: &Usual,
+        packet: &mut Packet,
+        to: &Destination,
+        mtu: usize,
+    ) {
         let next = v4(to.gateway).or_else(|| ip4::addresses(packet).map(|(_, dst)| dst));
         let neighbour = next.and_then(|next| self.state.routes.v4.neighbour(to.oif, next));
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
@@ -288,9 +320,19 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let egress = self.hooks.egress(link.index);
-        if !egress.is_empty() && !self.straight_egress(road, egress, packet) {
-            return;
+        let foreseen = usual.passes && road.foresight.is_some_and(|foresight| foresight.device == link.index);
+        if foreseen && self.state.tc.is_none() {
+            if packet.meta.trace_id == 0 {
+                packet.meta.trace_id = self.next_trace_id();
+            }
+        } else {
+            let egress = self.hooks.egress(link.index);
+            if !egress.is_empty() {
+                self.state.last_out = link.index;
+                if !self.straight_egress(road, egress, foreseen, packet) {
+                    return;
+                }
+            }
         }
         if self.state.tc.is_some()
             && (self.tc(penstock_tc::Hook::Egress, link.index, packet).is_some()
@@ -303,9 +345,15 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
-    /// Netfilter's egress. Whether the packet goes on.
+    /// Netfilter's egress, which it is foreseen that the packet passes, or not. Whether the packet goes on.
     #[inline(always)]
-    fn straight_egress(&mut self, road: &Road<'_>, list: &HookList, packet: &mut Packet) -> bool {
+    fn straight_egress(
+        &mut self,
+        road: &Road<'_>,
+        list: &HookList,
+        foreseen: bool,
+        packet: &mut Packet,
+    ) -> bool {
         if self.state.tc.as_mut().is_some_and(|tc| !tc.egress_sees()) {
             return true;
         }
@@ -314,6 +362,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         if list.has_chains && packet.meta.trace_id == 0 {
             packet.meta.trace_id = self.next_trace_id();
+        }
+        if foreseen {
+            return true;
         }
         let decision = match (self.code, list.code) {
             (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),

@@ -137,6 +137,8 @@ pub(crate) struct State {
     /// What tunnels have beside their configuration.
     pub(crate) tunnels: Tunnels,
     pub(crate) trace_all: bool,
+    /// The device with rules at egress by which the last packet left that went straight.
+    pub(crate) last_out: u32,
 }
 
 impl State {
@@ -180,6 +182,7 @@ impl State {
             bridges: Bridges::new(net),
             tunnels: Tunnels::default(),
             trace_all: false,
+            last_out: 0,
         }
     }
 }

@@ -1,0 +1,194 @@
+//! What will become of packets, as far as that can be known before it is their turn.
+//!
+//! Most packets pass most lists without any rule that matches. Where what rules compare does not change on a packet's way,
+//! that can be seen for a whole burst at once, from the headers as they arrived: code for it reads a few bytes of each packet
+//! and needs neither the packet nor its metadata. Wherever a rule asks for anything else, or does anything, it gives up: such
+//! packets pass the list when it is their turn.
+
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{Load, Op};
+use penstock_wire::{ethernet, ipv4};
+
+use crate::CompileError;
+use crate::asm::{Function, Is, Session, Width};
+use crate::compile::{Entry, List, Making};
+use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
+use crate::outcome::ACCEPTED;
+
+/// Bytes of a transport header that are there in every packet that is foreseen.
+const TRANSPORT: usize = 8;
+
+/// The first bytes of a packet, from its network header on.
+pub type Head = [u8; ipv4::LEN + TRANSPORT];
+
+/// Where the fields of the network header are that change on the way: the TTL, and the checksum.
+const TTL: u32 = 8;
+const PROTOCOL: u32 = 9;
+const SOURCE: u32 = 12;
+
+/// Whether an operation asks for nothing but what does not change on the way, and does nothing.
+pub(crate) fn can_foresee(op: &Op) -> bool {
+    match op {
+        Op::LoadNetwork { len, offset, .. } => {
+            let (start, end) = (u32::from(*offset), u32::from(*offset) + u32::from(*len));
+            end <= TTL
+                || start >= PROTOCOL && end <= PROTOCOL + 1
+                || start >= SOURCE && end <= ipv4::LEN as u32
+        }
+        Op::LoadTransport { len, offset, .. } => usize::from(*offset) + usize::from(*len) <= TRANSPORT,
+        Op::Meta { key, .. } => matches!(key, MetaKey::NfProto | MetaKey::L4Proto | MetaKey::Protocol),
+        Op::Lookup { load, set, .. } => {
+            let counts = set.iter_unordered().chain(set.catch_all(0)).any(|e| !e.value.statements.is_empty());
+            matches!(load, Load::Nothing | Load::Verdict) && !counts && !set.may_expire()
+        }
+        Op::Immediate { .. }
+        | Op::CmpWord { .. }
+        | Op::Cmp { .. }
+        | Op::Range { .. }
+        | Op::MaskXorWord { .. }
+        | Op::MaskXor { .. }
+        | Op::Lshift { .. }
+        | Op::Rshift { .. }
+        | Op::Combine { .. }
+        | Op::Byteorder { .. } => true,
+        Op::Verdict(_)
+        | Op::LoadLink { .. }
+        | Op::LoadInner { .. }
+        | Op::InTunnel(_)
+        | Op::PayloadSet { .. }
+        | Op::MetaSet { .. }
+        | Op::LookupDynamic { .. }
+        | Op::SetUpdate(_)
+        | Op::ObjectMap { .. }
+        | Op::Counter(_)
+        | Op::Stateful(_)
+        | Op::Log(_)
+        | Op::Exthdr { .. }
+        | Op::TcpOptionSet { .. }
+        | Op::TcpOptionReset { .. }
+        | Op::NumgenInc { .. }
+        | Op::NumgenRandom { .. }
+        | Op::Jhash { .. }
+        | Op::Symhash { .. }
+        | Op::Fib { .. }
+        | Op::Rt { .. }
+        | Op::Reject(_)
+        | Op::Dup { .. }
+        | Op::Fwd { .. }
+        | Op::CtState { .. }
+        | Op::Ct { .. }
+        | Op::CtSet { .. }
+        | Op::CtSetZone { .. }
+        | Op::Notrack
+        | Op::Nat(_)
+        | Op::Queue(_)
+        | Op::Synproxy(_)
+        | Op::FlowOffload(_)
+        | Op::Tproxy { .. }
+        | Op::Socket { .. }
+        | Op::Osf { .. }
+        | Op::Xfrm { .. }
+        | Op::Tunnel { .. } => false,
+    }
+}
+
+impl Making<'_> {
+    /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet that will pass. `None` if
+    /// none can be made, or the list holds more than chains.
+    pub(crate) fn foresight(
+        &mut self,
+        session: &mut Session,
+        list: &List,
+    ) -> Result<Option<Function>, CompileError> {
+        const PARAMETERS: usize = 2;
+        let chains = list.entries.iter().map(|entry| match *entry {
+            Entry::Chain { chain, nfproto } => Some((chain, nfproto)),
+            Entry::InetIngress { .. } | Entry::Stage => None,
+        });
+        let Some(chains) = chains.collect::<Option<Vec<_>>>().filter(|_| self.profile.is_none()) else {
+            return Ok(None);
+        };
+        let function = session.declare(PARAMETERS)?;
+        let calls = session.define(function, PARAMETERS, |asm, values| {
+            let [heads, count] = *values else {
+                return Err(CompileError::Code("foresight has two parameters".into()));
+            };
+            let memory = asm.stack(64);
+            let (head, index) = asm.block_with(Width::Long);
+            let all = asm.parameter(head, Width::Long);
+            let (decided, decision) = asm.block_with(Width::Long);
+            let (body, out) = (asm.block(), asm.block());
+            let zero = asm.long(0);
+            asm.jump_with_all(head, &[zero, zero]);
+            asm.at(head);
+            let more = asm.is(index, Is::Below, count);
+            asm.branch(more, body, out);
+            asm.at(out);
+            asm.ret(all);
+            asm.at(body);
+            let offset = asm.shift_left(index, 3);
+            let place = asm.add(heads, offset);
+            let network = asm.load(Width::Long, place, 0);
+            let protocol = asm.load(Width::Byte, network, PROTOCOL as usize);
+            let header = asm.long(ipv4::LEN as u64);
+            let transport = Window { base: asm.add(network, header), len: asm.long(TRANSPORT as u64) };
+            let len = asm.long(size_of::<Head>() as u64);
+            let windows = Windows {
+                link: None,
+                network: Some(Window { base: network, len }),
+                transport: Some(transport),
+                whole_transport: Some(transport),
+                length: None,
+                protocol: Some((asm.number(Width::Byte, 1), asm.widen(protocol, Width::Word))),
+            };
+            let ethertype = asm.word(u16::from_ne_bytes(ethernet::IPV4.to_be_bytes()).into());
+            let mut frame = Frame {
+                image: self.program.image,
+                helpers: self.helpers,
+                // Nobody asks for them: `can_foresee` has seen that.
+                packet: zero,
+                host: zero,
+                cells: zero,
+                memory,
+                entry: zero,
+                known_entry: None,
+                nfproto: 0,
+                windows,
+                facts: Facts::default(),
+                way_out: None,
+                finish: Finish::Block(decided),
+                foresees: true,
+                profile: None,
+                asm,
+            };
+            for (known, value) in [
+                (Known::There(Header::Network, size_of::<Head>() as u32), None),
+                (Known::There(Header::Transport, TRANSPORT as u32), None),
+                (Known::There(Header::WholeTransport, TRANSPORT as u32), None),
+                (Known::Protocol, None),
+                (Known::Meta(penstock_packet::layout::PROTOCOL), Some(ethertype)),
+            ] {
+                frame.facts.learn(known, value);
+            }
+            let mut errors = None;
+            for &(chain, nfproto) in &chains {
+                let next = frame.asm.block();
+                self.chain(&mut frame, chain, nfproto, next, &mut errors);
+                frame.asm.at(next);
+            }
+            let pass = frame.asm.long(ACCEPTED);
+            frame.leave(pass);
+            let calls = frame.asm.calls;
+            asm.at(decided);
+            let passes = asm.is_number(decision, Is::NotAbove, ACCEPTED);
+            let bit = asm.widen(passes, Width::Long);
+            let bit = asm.shift_left_by(bit, index);
+            let all = asm.or(all, bit);
+            let one = asm.long(1);
+            let next = asm.add(index, one);
+            asm.jump_with_all(head, &[next, all]);
+            errors.map_or(Ok(calls), Err)
+        })??;
+        Ok((calls == 0).then_some(function))
+    }
+}
