@@ -69,7 +69,11 @@ pub enum Kind {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<File, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    parse(&std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?, path)
+}
+
+/// Reads what stands in a file.
+pub fn parse(text: &str, path: &Path) -> Result<File, String> {
     let mut file = File { path: path.to_owned(), head: vec![], tests: vec![] };
     let mut settings = Settings::default();
     for (number, line) in (1..).zip(text.lines()) {

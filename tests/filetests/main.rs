@@ -3,8 +3,9 @@
 //! Every engine that a test names must agree with the file. The format is described in `filetests/README.md`.
 //!
 //! Arguments: words that `FILE: TITLE` must contain. Environment: `UPDATE=1` writes what is observed into the files, for
-//! review; `UPDATE=kernel` takes it from the kernel.
+//! review; `UPDATE=kernel` takes it from the kernel; `PENSTOCK_SEED`, `PENSTOCK_ROUNDS`: of the random tests behind the files.
 
+mod computed;
 mod format;
 mod interpreter;
 mod kernel;
@@ -115,6 +116,11 @@ fn main() -> ExitCode {
             println!("{}: {e}", path.display());
             failed += 1;
         }
+    }
+    if words.is_empty() {
+        let (rules, wrong) = computed::compare(&mut engines);
+        println!("filetests: {rules} random computed rules");
+        failed += wrong;
     }
     println!("filetests: {passed} tests agree, {failed} do not");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
