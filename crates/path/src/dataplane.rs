@@ -7,7 +7,6 @@ use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::{Frame, Gso, Packet};
-use penstock_program::WorkerNumber;
 use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
@@ -52,7 +51,9 @@ impl Dataplane {
     }
 
     /// The same for one of several workers, by its number from 0 on. Each is to be given the packets that are its own by
-    /// [`Shared::tracking`], and all of them the same network and rules.
+    /// [`Shared::tracking`], and all of them the same network and rules. It counts in cells of its own
+    /// ([`penstock_program::cells`]), which are added up when counters are read; `meta cpu` shows the number, and `queue` with
+    /// `fanout` goes by it.
     pub fn of_worker(net: Arc<Network>, settings: Settings, shared: &Shared, worker: usize) -> Self {
         Self::of_member(net, settings, &Member::of(shared, worker))
     }
@@ -70,13 +71,6 @@ impl Dataplane {
     pub fn seed(&mut self, seed: u64) {
         self.state.random = fastrand::Rng::with_seed(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
-    }
-
-    /// Says which worker this is, where several run the same rules at the same time: each needs another number, since it
-    /// counts in cells of its own ([`penstock_program::cells`]), which are added up when counters are read. `meta cpu` shows
-    /// it, and `queue` with `fanout` goes by it.
-    pub fn set_worker(&mut self, worker: WorkerNumber) {
-        self.state.worker = worker;
     }
 
     /// Puts a generation in force for all that comes after.

@@ -119,7 +119,6 @@ pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions};
 pub use penstock_packet::Frame;
-pub use penstock_program::WorkerNumber;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queue::{NotQueued, QueueAnswer, QueueVerdict};

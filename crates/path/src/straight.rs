@@ -321,15 +321,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
         let foreseen = usual.passes && road.foresight.is_some_and(|foresight| foresight.device == link.index);
-        if foreseen && self.state.tc.is_none() {
+        let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
+        if foreseen && sees {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }
-        } else {
+        } else if sees {
             let egress = self.hooks.egress(link.index);
             if !egress.is_empty() {
                 self.state.last_out = link.index;
-                if !self.straight_egress(road, egress, foreseen, packet) {
+                if !self.straight_egress(road, egress, packet) {
                     return;
                 }
             }
@@ -345,26 +346,14 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.sink.transmit(link, packet.frame(), &packet.meta);
     }
 
-    /// Netfilter's egress, which it is foreseen that the packet passes, or not. Whether the packet goes on.
+    /// Netfilter's egress. Whether the packet goes on.
     #[inline(always)]
-    fn straight_egress(
-        &mut self,
-        road: &Road<'_>,
-        list: &HookList,
-        foreseen: bool,
-        packet: &mut Packet,
-    ) -> bool {
-        if self.state.tc.as_mut().is_some_and(|tc| !tc.egress_sees()) {
-            return true;
-        }
+    fn straight_egress(&mut self, road: &Road<'_>, list: &HookList, packet: &mut Packet) -> bool {
         if !road.untouched {
             packet.find_transport_checked();
         }
         if list.has_chains && packet.meta.trace_id == 0 {
             packet.meta.trace_id = self.next_trace_id();
-        }
-        if foreseen {
-            return true;
         }
         let decision = match (self.code, list.code) {
             (Some(code), Some(number)) => code.run_alone(number, packet, self.state.worker),

@@ -9,7 +9,7 @@ use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::Network;
-use penstock_path::{Dataplane, Engine, Frame, Settings, WorkerNumber};
+use penstock_path::{Dataplane, Engine, Frame, Settings, Shared};
 use penstock_program::State;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
@@ -68,6 +68,7 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
         });
         counters.collect()
     };
+    let shared = Shared::new(WORKERS, &Settings::default());
     let over = AtomicBool::new(false);
     let mut told = reset();
     assert!(told.iter().all(|packets| *packets == 0));
@@ -75,9 +76,9 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| {
                 let (net, linked, next) = (net.clone(), linked.clone(), next.clone());
+                let shared = shared.clone();
                 scope.spawn(move || {
-                    let mut path = Dataplane::new(net, Settings::default());
-                    path.set_worker(WorkerNumber::new(number).unwrap());
+                    let mut path = Dataplane::of_worker(net, Settings::default(), &shared, number);
                     path.set_engine([Engine::JitAtOnce, Engine::Interpreter][number % 2]);
                     path.set_rules(linked);
                     let ip = || Ipv4::new("198.18.0.7", "198.18.1.7");
