@@ -316,6 +316,51 @@ fn objects_are_listed_as_nft_lists_them() {
     assert!(lines == expected, "{}\nall:\n{lines}", difference(expected, &lines));
 }
 
+/// Later releases say so of what a set was declared with.
+#[test]
+fn sets_may_be_declared_by_expressions() {
+    let payload = |protocol: &str, field: &str| {
+        format!("{{\"payload\": {{\"protocol\": \"{protocol}\", \"field\": \"{field}\"}}}}")
+    };
+    let (address, port) = (payload("ip", "saddr"), payload("tcp", "dport"));
+    for (declared, members) in [
+        ("set s { typeof ip saddr; }", format!("\"type\": {{\"typeof\": {address}}}")),
+        (
+            "set s { typeof ip saddr . tcp dport; flags interval; }",
+            format!(
+                "\"type\": {{\"typeof\": {{\"concat\": [{address}, {port}]}}}}, \"flags\": [\"interval\"]"
+            ),
+        ),
+        (
+            "map s { typeof ip saddr : meta mark; }",
+            format!(
+                "\"type\": {{\"typeof\": {address}}}, \"map\": {{\"typeof\": {{\"meta\": {{\"key\": \"mark\"}}}}}}"
+            ),
+        ),
+        (
+            "map s { typeof tcp dport : verdict; }",
+            format!("\"type\": {{\"typeof\": {port}}}, \"map\": \"verdict\""),
+        ),
+    ] {
+        let kind = &declared[..3];
+        let json = format!(
+            "{{\"nftables\": [{{\"add\": {{\"table\": {{\"family\": \"ip\", \"name\": \"t\"}}}}}}, {{\"add\": {{\"{kind}\": \
+             {{\"family\": \"ip\", \"table\": \"t\", \"name\": \"s\", {members}}}}}}}]}}"
+        );
+        let expected = load(&format!("table ip t {{ {declared}; }}")).map(|r| text_of(&r));
+        assert_eq!(load(&json).map(|r| text_of(&r)), expected, "{declared}");
+    }
+    for members in
+        ["\"type\": {\"typeof\": \"mark\"}", "\"type\": {\"typeof\": 5}", "\"type\": {\"typeof\": {}}"]
+    {
+        let json = format!(
+            "{{\"nftables\": [{{\"add\": {{\"table\": {{\"family\": \"ip\", \"name\": \"t\"}}}}}}, {{\"add\": {{\"set\": \
+             {{\"family\": \"ip\", \"table\": \"t\", \"name\": \"s\", {members}}}}}}}]}}"
+        );
+        assert!(load(&json).is_err(), "{members}");
+    }
+}
+
 #[test]
 fn tunnel_objects_survive_json() {
     let before = load(include_str!("listed_tunnels.nft")).unwrap_or_else(|e| panic!("{e}"));

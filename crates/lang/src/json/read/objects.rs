@@ -190,7 +190,9 @@ impl Reader<'_> {
             return Some(self.with_verb(verb, kind, target, || New::Set(SetBlock::default())));
         }
         let mut set = SetBlock { map, loc: Loc::NOWHERE, comment: comment(object), ..SetBlock::default() };
-        set.key = match object.get("type").and_then(|value| self.type_names(value)) {
+        let key = object.get("type");
+        set.key_typeof = key.is_some_and(|key| key.get("typeof").is_some());
+        set.key = match key.and_then(|value| self.type_names(value)) {
             Some(key) => Some(key),
             None => return self.error("Invalid set type."),
         };
@@ -231,9 +233,13 @@ impl Reader<'_> {
         Some(self.with_verb(verb, kind, target, || New::Set(set)))
     }
 
-    /// A data type, or those of a concatenation.
+    /// A data type, or those of a concatenation; `{"typeof": …}` for those of an expression.
     fn type_names(&mut self, value: &Value) -> Option<Expr> {
         match value {
+            Value::Object(object) if object.contains_key("typeof") => {
+                let selector = self.member(object, "typeof", 0)?;
+                self.expr(selector)
+            }
             Value::String(text) if text == "verdict" || DataType::from_name(text).is_some() => {
                 Some(symbol(text))
             }
@@ -274,6 +280,9 @@ impl Reader<'_> {
         };
         if let Some(kind) = object {
             return Some(SetData::Object(kind));
+        }
+        if value.get("typeof").is_some() {
+            return Some(SetData::Expr { expr: self.type_names(value)?, interval: false });
         }
         let listed = value.as_str().filter(|t| t.contains(" . "));
         let listed = listed.map(|t| Value::from(t.split(" . ").collect::<Vec<_>>()));
