@@ -2,11 +2,12 @@
 //! million connections, the memory that they take. Each figure stands next to that of an empty loop over the same
 //! packets.
 
-use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Sought, Tuple, Verdict, tuple};
+use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Shared, Sought, Tuple, Verdict, tuple};
 use penstock_packet::{Ct, Packet};
 use penstock_wire::build::*;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
 const SECOND: u64 = 1_000_000_000;
@@ -34,7 +35,13 @@ fn main() {
         }
     }
     if wanted("churn") {
-        churn();
+        churn(None);
+        churn(Some(&Shared::new(4, &Settings { max: 2_000_000, ..Settings::default() }, 1)));
+    }
+    for flows in [10_000, 100_000] {
+        if wanted("whose") {
+            whose(flows);
+        }
     }
     for (name, v6) in [("memory", false), ("memory, IPv6", true)] {
         if wanted(name) {
@@ -190,10 +197,13 @@ fn begin(name: &str, v6: bool) {
 }
 
 /// Short flows that come and go: what the wheel costs with it.
-fn churn() {
+fn churn(shared: Option<&Arc<Shared>>) {
     let mut settings = Settings { max: 2_000_000, ..Settings::default() };
     settings.set("nf_conntrack_udp_timeout", 1).expect("a sysctl");
-    let mut table = Conntrack::with_seed(settings, 1);
+    let mut table = match shared {
+        None => Conntrack::with_seed(settings, 1),
+        Some(shared) => Conntrack::of_worker(settings, 1, shared, 1),
+    };
     let mut p = packet(&frame(0, false, false, false), START);
     const PACKETS: u32 = 6_000_000;
     let start = ran();
@@ -212,7 +222,25 @@ fn churn() {
         }
     }
     let ns = (ran() - start) / f64::from(PACKETS);
-    row("churn", ns, &format!("{} at the end", table.count()));
+    let name = if shared.is_some() { "churn, one of several workers" } else { "churn" };
+    row(name, ns, &format!("{} at the end", table.count()));
+}
+
+/// What it takes to find out whose a packet is, of connections of another worker's.
+fn whose(flows: u32) {
+    let shared = Shared::new(4, &Settings::default(), 1);
+    let mut table = Conntrack::of_worker(Settings::default(), 1, &shared, 1);
+    let frames: Vec<Vec<u8>> = (0..flows).map(|n| frame(n, false, false, false)).collect();
+    frames.iter().for_each(|bytes| pass(&mut table, bytes, START));
+    const ROUNDS: u32 = 5_000_000;
+    let start = ran();
+    for n in 0..ROUNDS {
+        // Not in the order in which they lie.
+        let at = (u64::from(n) * 7919 % u64::from(flows)) as usize;
+        black_box(shared.whose(black_box(&frames[at]), Some(0)));
+    }
+    let ns = (ran() - start) / f64::from(ROUNDS);
+    row(&format!("whose, of {flows} connections"), ns, "");
 }
 
 /// Resident bytes of this process.

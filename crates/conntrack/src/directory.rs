@@ -5,6 +5,7 @@
 //! so that no two workers have one tuple. Two tuples with the same bits are one here: then a connection that would be
 //! translated gets another port, and others do not begin; with half a million tuples the odds of that are one in 10^5.
 
+use penstock_packet::prefetch;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Words that a tuple may be in: two cache lines.
@@ -22,6 +23,9 @@ pub(crate) struct Taken;
 #[derive(Debug)]
 pub(crate) struct Directory {
     words: Box<[AtomicU64]>,
+    /// Where the first tuple's words begin, so that they are whole cache lines.
+    start: usize,
+    buckets: usize,
 }
 
 const fn word(hash: u64, worker: usize) -> u64 {
@@ -32,14 +36,21 @@ impl Directory {
     /// With room for the tuples of so many connections, and four times that.
     pub fn new(connections: u32) -> Self {
         let buckets = (connections as usize / 2).next_power_of_two().clamp(64, 1 << 22);
-        Directory { words: (0..buckets * WORDS).map(|_| AtomicU64::new(0)).collect() }
+        let words: Box<[AtomicU64]> = (0..(buckets + 1) * WORDS).map(|_| AtomicU64::new(0)).collect();
+        let start = words.as_ptr().align_offset(WORDS * size_of::<u64>()).min(WORDS);
+        Directory { words, start, buckets }
     }
 
     #[inline]
     fn bucket(&self, hash: u64) -> &[AtomicU64] {
-        let buckets = (self.words.len() / WORDS) as u64;
-        let at = ((hash >> 32) * buckets >> 32) as usize * WORDS;
+        let at = self.start + ((hash >> 32) * self.buckets as u64 >> 32) as usize * WORDS;
         self.words.get(at..at + WORDS).unwrap_or_default()
+    }
+
+    /// Asks the processor to fetch the words that a tuple may be in.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.bucket(hash).iter().step_by(WORDS / 2).for_each(prefetch);
     }
 
     /// The worker that has a tuple.

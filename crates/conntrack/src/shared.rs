@@ -261,6 +261,11 @@ impl Member {
         self.shared.directory.find(self.hash(t)).is_some_and(|worker| worker != self.worker)
     }
 
+    /// Fetches what entering these tuples, or taking them back, will look at.
+    pub fn prefetch(&self, tuples: [&Tuple; 2]) {
+        tuples.into_iter().for_each(|t| self.shared.directory.prefetch(self.hash(t)));
+    }
+
     /// Enters both tuples of a connection; `false` if one is another worker's.
     pub fn claim(&self, tuples: [&Tuple; 2]) -> bool {
         let [first, second] = tuples.map(|t| self.hash(t));

@@ -204,6 +204,9 @@ impl Conntrack {
         reply.zone = zones[1];
         // It is looked up when the packet leaves.
         self.index.prefetch(self.hasher.tuple(&reply));
+        if let Some(member) = &self.member {
+            member.prefetch([tuple, &reply]);
+        }
         let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
         if self.meet_expectation(n) {
             p.info = CtInfo::Related;
