@@ -403,8 +403,14 @@ fn objects_and_flowtables_that_clash() {
     let with = |change| [t(), vec![change]].concat();
     refused(with(counter_object("k")), create(counter_object("k")), Errno::Eexist, Blame::Object);
     refused(t(), delete_counter("k"), Errno::Enoent, Blame::Object);
-    let quota = ObjectValue::Quota(Quota { bytes: 5, consumed: 0, over: true, depleted: false });
-    taken(with(counter_object("k")), create(add_object("k", quota)));
+    let quota = |bytes, consumed| Quota { bytes, consumed, over: true, depleted: false };
+    let object = |bytes, consumed| add_object("k", ObjectValue::Quota(quota(bytes, consumed)));
+    taken(with(counter_object("k")), create(object(5, 0)));
+    taken(t(), object(5, 5));
+    refused(t(), object(5, 6), Errno::Einval, Blame::Whole);
+    refused(with(object(5, 0)), object(5, 6), Errno::Einval, Blame::Whole);
+    refused(with(object(5, 0)), create(object(5, 6)), Errno::Eexist, Blame::Object);
+    refused(t(), object(1 << 63, 0), Errno::Eoverflow, Blame::Whole);
     refused(with(flowtable("f", &["lo"])), create(flowtable("f", &["lo"])), Errno::Eexist, Blame::Flowtable);
     refused(with(flowtable("f", &["lo"])), flowtable("g", &["lo"]), Errno::Eexist, Blame::Whole);
     refused(t(), flowtable("f", &["lo", "lo"]), Errno::Eexist, Blame::Whole);

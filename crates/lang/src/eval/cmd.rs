@@ -124,15 +124,7 @@ impl Eval<'_, '_> {
         let (target, loc) = (cmd.target.clone(), cmd.loc);
         match &mut cmd.kind {
             CmdKind::Add(what) | CmdKind::Create(what) | CmdKind::Insert(what) | CmdKind::Replace(what) => {
-                self.add(what, &target)?;
-                match what {
-                    New::Object(ObjectBlock { value: ObjectSpec::Quota { bytes, used, .. }, .. })
-                        if *used > *bytes && !self.ctx.refused =>
-                    {
-                        error(loc, "Could not process rule: Invalid argument")
-                    }
-                    _ => Ok(()),
-                }
+                self.add(what, &target)
             }
             CmdKind::Delete { object, elements, devices, .. } => {
                 if let Some(elements) = elements {

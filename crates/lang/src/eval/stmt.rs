@@ -82,10 +82,6 @@ impl Eval<'_, '_> {
                     _ => error(e.loc, "invalid verdict"),
                 }
             }
-            // The kernel's words, where it is asked.
-            StmtKind::Quota { bytes, used, .. } if *used > *bytes && !self.ctx.refused => {
-                error(stmt.loc, "Could not process rule: Invalid argument")
-            }
             StmtKind::Counter { .. }
             | StmtKind::Limit(_)
             | StmtKind::Quota { .. }

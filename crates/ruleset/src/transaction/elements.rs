@@ -368,7 +368,7 @@ fn prepare(set: &Set, family: Family, element: &mut Element<ElementValue>, now: 
         {
             return Err(Errno::Eopnotsupp);
         }
-        value.exprs().iter().try_for_each(|e| places::available(family, e))?;
+        value.exprs().iter().try_for_each(|e| places::available(family, e).and_then(|()| live::check(e)))?;
     }
     value.change_extras(|extras| extras.states = live::states_of(&extras.exprs, now));
     Ok(())

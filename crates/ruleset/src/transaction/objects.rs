@@ -25,11 +25,15 @@ impl OpenTable<'_> {
         if let ObjectValue::Tunnel(tunnel) = &value {
             tunnel.checked().map_err(|errno| Error::new(errno, Blame::Object))?;
         }
+        let expr = value.as_expr();
+        let configured = expr.as_ref().map_or(Ok(()), live::check);
+        let configured = configured.map_err(|errno| Error::new(errno, Blame::Whole));
         let key = (value.kind(), name);
         if let Some(&handle) = self.index.objects.get(&key) {
             if mode == Mode::Create {
                 return Err(Error::new(Errno::Eexist, Blame::Object));
             }
+            configured?;
             if matches!(value, ObjectValue::Quota(_) | ObjectValue::Limit(_) | ObjectValue::Synproxy(_))
                 && let Some(object) = by_handle_mut(&mut self.table.objects, handle)
             {
@@ -38,9 +42,10 @@ impl OpenTable<'_> {
             }
             return Ok(Applied { handle: Some(handle), name: None });
         }
+        configured?;
         self.batch.changed = true;
         let handle = self.next_handle();
-        let state = value.as_expr().as_ref().and_then(|e| live::state_of(e, self.batch.now));
+        let state = expr.as_ref().and_then(|e| live::state_of(e, self.batch.now));
         let object = Object { name: key.1.clone(), handle, value, state, userdata };
         self.index.objects.insert(key, handle);
         self.table.objects.push(Arc::new(object));

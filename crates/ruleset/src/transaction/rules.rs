@@ -189,7 +189,7 @@ impl OpenTable<'_> {
             Expr::CtSet(ct) if !places::ct_settable(ct.key) => Err(Errno::Eopnotsupp),
             Expr::Inner(inner) => self.check_expr(&inner.expr),
             _ => {
-                let mut result = Ok(());
+                let mut result = live::check(expr);
                 references::of_expr(expr, &mut |reference| {
                     if result.is_ok() {
                         result = match reference {
@@ -270,6 +270,7 @@ impl OpenTable<'_> {
                 if !live::is_stateful(statement) || set.description.timeout && live::collects(statement) {
                     return Err(Errno::Eopnotsupp);
                 }
+                live::check(statement)?;
                 match set.exprs.get(n) {
                     None if set.exprs.is_empty() => {}
                     None => return Err(Errno::Einval),

@@ -153,7 +153,7 @@ fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     if !new.exprs.iter().all(live::is_stateful) || d.timeout && new.exprs.iter().any(live::collects) {
         return Err(Errno::Eopnotsupp);
     }
-    new.exprs.iter().try_for_each(|e| places::available(family, e))
+    new.exprs.iter().try_for_each(|e| places::available(family, e).and_then(|()| live::check(e)))
 }
 
 /// `nft_set_is_same`.
