@@ -8,12 +8,17 @@
 //! - [`expr`]: values, symbols, prefixes, ranges, concatenations, lists, operators;
 //! - [`relational`]: matches; [`payload`]: header fields and their dependencies; [`payload_set`]: writing them;
 //! - [`keys`]: meta, ct and their like;
-//! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`cmd`]: commands; [`chain`]: hooks.
+//! - [`set`]: sets, maps and their elements; [`stmt`], [`nat`]: statements; [`chain`]: hooks;
+//! - [`expand`], [`cmd`]: commands taken apart, and one by one; [`declaration`]: declared sets; [`elements`]: theirs;
+//!   [`presence`]: what commands speak of.
 
 mod chain;
 mod cmd;
 pub(crate) mod context;
+mod declaration;
 mod dependency;
+mod elements;
+mod expand;
 mod expr;
 mod intervals;
 mod keys;
@@ -22,6 +27,7 @@ mod nat;
 mod operator;
 mod payload;
 mod payload_set;
+mod presence;
 mod relational;
 pub(crate) mod set;
 pub(crate) mod stmt;
@@ -45,7 +51,7 @@ use crate::source::{Inputs, Loc};
 
 pub use chain::priority_number;
 pub(crate) use chain::{device_names, priority};
-pub use cmd::expand;
+pub use expand::expand;
 pub(crate) use expr::{bitmask, prefixmask};
 pub(crate) use nat::RANGE_PROTO_SPECIFIED;
 

@@ -6,7 +6,7 @@ use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
 use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, Cmd, CmdKind, FlowtableBlock, Handle, New, ObjKind, TableBlock, Target};
+use crate::ast::cmd::{ChainBlock, Cmd, CmdKind, FlowtableBlock, New, ObjKind, TableBlock, Target};
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -33,6 +33,57 @@ impl Verb {
 
 /// What may follow a complete command on the command's line.
 const END: [&str; 3] = ["end of file", "newline", "semicolon"];
+
+/// What can be listed, but for what two words stand for.
+const LISTED: [(&str, ObjKind); 25] = [
+    ("ruleset", ObjKind::Ruleset),
+    ("tables", ObjKind::Tables),
+    ("table", ObjKind::Table),
+    ("chains", ObjKind::Chains),
+    ("chain", ObjKind::Chain),
+    ("sets", ObjKind::Sets),
+    ("maps", ObjKind::Maps),
+    ("meters", ObjKind::Meters),
+    ("set", ObjKind::Set),
+    ("map", ObjKind::Map),
+    ("meter", ObjKind::Meter),
+    ("flowtables", ObjKind::Flowtables),
+    ("flowtable", ObjKind::Flowtable),
+    ("counters", ObjKind::Objects(ObjectType::Counter)),
+    ("quotas", ObjKind::Objects(ObjectType::Quota)),
+    ("limits", ObjKind::Objects(ObjectType::Limit)),
+    ("secmarks", ObjKind::Objects(ObjectType::SecMark)),
+    ("synproxys", ObjKind::Objects(ObjectType::Synproxy)),
+    ("tunnels", ObjKind::Objects(ObjectType::Tunnel)),
+    ("counter", ObjKind::Object(ObjectType::Counter)),
+    ("quota", ObjKind::Object(ObjectType::Quota)),
+    ("limit", ObjKind::Object(ObjectType::Limit)),
+    ("secmark", ObjKind::Object(ObjectType::SecMark)),
+    ("synproxy", ObjKind::Object(ObjectType::Synproxy)),
+    ("tunnel", ObjKind::Object(ObjectType::Tunnel)),
+];
+
+/// What can be reset, but for elements.
+const RESET: [(&str, ObjKind); 8] = [
+    ("counters", ObjKind::Objects(ObjectType::Counter)),
+    ("quotas", ObjKind::Objects(ObjectType::Quota)),
+    ("counter", ObjKind::Object(ObjectType::Counter)),
+    ("quota", ObjKind::Object(ObjectType::Quota)),
+    ("rules", ObjKind::Rules),
+    ("rule", ObjKind::Rule),
+    ("set", ObjKind::Set),
+    ("map", ObjKind::Map),
+];
+
+/// What can be emptied.
+const FLUSHED: [(&str, ObjKind); 6] = [
+    ("ruleset", ObjKind::Ruleset),
+    ("table", ObjKind::Table),
+    ("chain", ObjKind::Chain),
+    ("set", ObjKind::Set),
+    ("map", ObjKind::Map),
+    ("meter", ObjKind::Meter),
+];
 
 impl Parser<'_> {
     pub(super) fn commands(&mut self) -> Vec<Cmd> {
@@ -200,106 +251,7 @@ impl Parser<'_> {
         Ok((CmdKind::Monitor { event, object }, Target::default()))
     }
 
-    // Targets.
-
-    /// `[family] table`
-    pub(super) fn table_target(&mut self) -> Parsed<Target> {
-        let family = self.family().unwrap_or(Family::Ip);
-        let table = self.scoped_name()?;
-        Ok(Target { family: Some(family), table: Some(table), ..Target::default() })
-    }
-
-    /// `[family] table` or `[family] handle N`
-    fn table_or_handle(&mut self) -> Parsed<Target> {
-        let family = self.family().unwrap_or(Family::Ip);
-        if self.at("handle") {
-            let handle = self.handle()?;
-            return Ok(Target { family: Some(family), handle: Some(handle), ..Target::default() });
-        }
-        self.name_or_handle_ahead()?;
-        let table = self.identifier()?;
-        Ok(Target { family: Some(family), table: Some(table), ..Target::default() })
-    }
-
-    /// `[family] table chain`
-    fn chain_target(&mut self) -> Parsed<Target> {
-        let mut target = self.table_target()?;
-        target.chain = Some(self.scoped_name()?);
-        Ok(target)
-    }
-
-    /// `[family] table name`
-    fn named(&mut self) -> Parsed<Target> {
-        let mut target = self.table_target()?;
-        target.name = Some(self.scoped_name()?);
-        Ok(target)
-    }
-
-    /// `[family] table name` or `[family] table handle N`
-    fn named_or_handle(&mut self) -> Parsed<Target> {
-        let mut target = self.table_target()?;
-        if self.at("handle") {
-            target.handle = Some(self.handle()?);
-        } else {
-            self.name_or_handle_ahead()?;
-            target.name = Some(self.identifier()?);
-        }
-        Ok(target)
-    }
-
-    fn name_or_handle_ahead(&mut self) -> Parsed<()> {
-        let token = self.peek();
-        match token.tok {
-            Tok::Word | Tok::Str if self.is_string(token) => Ok(()),
-            _ => self.unexpected(&["handle", "string"]),
-        }
-    }
-
-    /// `handle N`, the place being that of the number.
-    fn handle(&mut self) -> Parsed<Handle> {
-        self.need("handle")?;
-        let value = self.number()?;
-        Ok(Handle { value, loc: self.last })
-    }
-
-    /// `chain handle N` of a rule.
-    fn rule_handle(&mut self) -> Parsed<Target> {
-        let mut target = self.chain_target()?;
-        target.handle = Some(self.handle()?);
-        Ok(target)
-    }
-
-    /// `chain [handle N|position N|index N]`
-    fn rule_position(&mut self) -> Parsed<Target> {
-        let mut target = self.chain_target()?;
-        let start = self.here();
-        match self.word() {
-            "position" => {
-                self.take();
-                let value = self.number()?;
-                target.position = Some(Handle { value, loc: self.since(start) });
-            }
-            "handle" => target.position = Some(self.handle()?),
-            "index" => {
-                self.take();
-                let value = self.number()?;
-                target.index = Some(Handle { value, loc: self.since(start) });
-            }
-            _ => {}
-        }
-        Ok(target)
-    }
-
-    /// `[family]`, nothing for all.
-    fn any_family(&mut self) -> Target {
-        Target { family: self.family(), ..Target::default() }
-    }
-
     // add, create, insert, replace
-
-    fn family_ahead(&mut self) -> bool {
-        matches!(self.word(), "ip" | "ip6" | "inet" | "arp" | "bridge" | "netdev")
-    }
 
     fn new_object(&mut self, verb: Verb) -> Parsed<(CmdKind, Target)> {
         match verb {
@@ -479,81 +431,31 @@ impl Parser<'_> {
         self.take();
         self.keywords = super::words::keywords_behind("list");
         let mut device = None;
-        let (object, target) = match self.word() {
-            "ruleset" => {
-                self.take();
-                (ObjKind::Ruleset, self.any_family())
-            }
-            "tables" => {
-                self.take();
-                (ObjKind::Tables, self.any_family())
-            }
-            "table" => {
-                self.take();
-                (ObjKind::Table, self.table_target()?)
-            }
-            "chains" => {
-                self.take();
-                (ObjKind::Chains, self.any_family())
-            }
-            "chain" => {
-                self.take();
-                (ObjKind::Chain, self.chain_target()?)
-            }
-            "sets" => self.several(ObjKind::Sets)?,
-            "maps" => self.several(ObjKind::Maps)?,
-            "meters" => self.several(ObjKind::Meters)?,
-            "set" => {
-                self.take();
-                (ObjKind::Set, self.named()?)
-            }
-            "map" => {
-                self.take();
-                (ObjKind::Map, self.named()?)
-            }
-            "meter" => {
-                self.take();
-                (ObjKind::Meter, self.named()?)
-            }
-            "flow" => {
-                self.take();
-                match self.word() {
-                    "tables" => {
-                        self.take();
-                        (ObjKind::Meters, self.any_family())
+        let (object, target) = match self.one_of(&LISTED) {
+            Some(object) => self.of_target(object)?,
+            None => match self.word() {
+                "flow" => {
+                    self.take();
+                    match self.word() {
+                        "tables" => {
+                            self.take();
+                            (ObjKind::Meters, self.any_family())
+                        }
+                        "table" => self.of_target(ObjKind::Meter)?,
+                        _ => return self.unexpected(&["table", "tables"]),
                     }
-                    "table" => {
-                        self.take();
-                        (ObjKind::Meter, self.named()?)
+                }
+                "hooks" => {
+                    self.take();
+                    let target = self.any_family();
+                    if self.eat("device") {
+                        device = Some(self.string()?.text);
                     }
-                    _ => return self.unexpected(&["table", "tables"]),
+                    (ObjKind::Hooks, target)
                 }
-            }
-            "flowtables" => self.several(ObjKind::Flowtables)?,
-            "flowtable" => {
-                self.take();
-                (ObjKind::Flowtable, self.named()?)
-            }
-            "hooks" => {
-                self.take();
-                let target = self.any_family();
-                if self.eat("device") {
-                    device = Some(self.string()?.text);
-                }
-                (ObjKind::Hooks, target)
-            }
-            "counters" => self.several(ObjKind::Objects(ObjectType::Counter))?,
-            "quotas" => self.several(ObjKind::Objects(ObjectType::Quota))?,
-            "limits" => self.several(ObjKind::Objects(ObjectType::Limit))?,
-            "secmarks" => self.several(ObjKind::Objects(ObjectType::SecMark))?,
-            "synproxys" => self.several(ObjKind::Objects(ObjectType::Synproxy))?,
-            "tunnels" => self.several(ObjKind::Objects(ObjectType::Tunnel))?,
-            "ct" => self.list_ct()?,
-            "counter" | "quota" | "limit" | "secmark" | "synproxy" | "tunnel" => {
-                let kind = self.object_type()?;
-                (ObjKind::Object(kind), self.named()?)
-            }
-            _ => return self.unexpected(&[]),
+                "ct" => self.list_ct()?,
+                _ => return self.unexpected(&[]),
+            },
         };
         if target.family.is_some() {
             self.keywords = self.outer_keywords();
@@ -561,20 +463,82 @@ impl Parser<'_> {
         Ok((CmdKind::List { object, device }, target))
     }
 
-    /// `sets [family]`, `sets table [family] T`
-    fn several(&mut self, object: ObjKind) -> Parsed<(ObjKind, Target)> {
+    fn reset(&mut self) -> Parsed<(CmdKind, Target)> {
         self.take();
-        if self.eat("table") {
-            return Ok((object, self.table_target()?));
+        self.keywords = super::words::keywords_behind("reset");
+        let mut elements = None;
+        let (object, target) = match self.one_of(&RESET) {
+            Some(object) => self.of_target(object)?,
+            None if self.eat("element") => {
+                let target = self.named()?;
+                elements = Some(self.element_block()?);
+                (ObjKind::Elements, target)
+            }
+            None => return self.unexpected(&["counter", "counters", "quotas", "quota"]),
+        };
+        if target.family.is_some() {
+            self.keywords = self.outer_keywords();
         }
-        let family = self.any_family();
+        Ok((CmdKind::Reset { object, elements }, target))
+    }
+
+    fn flush(&mut self) -> Parsed<(CmdKind, Target)> {
+        self.take();
+        let (object, target) = match self.one_of(&FLUSHED) {
+            Some(object) => self.of_target(object)?,
+            None if self.eat("flow") => {
+                self.need("table")?;
+                (ObjKind::Meter, self.named()?)
+            }
+            None => return self.unexpected(&[]),
+        };
+        Ok((CmdKind::Flush(object), target))
+    }
+
+    /// What the word ahead stands for, if it is one of these.
+    fn one_of(&mut self, words: &[(&str, ObjKind)]) -> Option<ObjKind> {
+        let word = self.word();
+        words.iter().find(|(name, _)| *name == word).map(|(_, object)| *object)
+    }
+
+    /// The word ahead, which stands for `object`, and what it names.
+    fn of_target(&mut self, object: ObjKind) -> Parsed<(ObjKind, Target)> {
+        if let ObjKind::Object(_) = object {
+            return Ok((ObjKind::Object(self.object_type()?), self.named()?));
+        }
+        self.take();
+        let target = match object {
+            ObjKind::Ruleset | ObjKind::Tables | ObjKind::Chains | ObjKind::Hooks => self.any_family(),
+            ObjKind::Table => self.table_target()?,
+            ObjKind::Chain => self.chain_target()?,
+            ObjKind::Rule => self.rule_handle()?,
+            ObjKind::Rules => self.rules_target()?,
+            ObjKind::Sets | ObjKind::Maps | ObjKind::Meters | ObjKind::Flowtables | ObjKind::Objects(_) => {
+                self.several()?
+            }
+            ObjKind::Set
+            | ObjKind::Map
+            | ObjKind::Meter
+            | ObjKind::Flowtable
+            | ObjKind::Object(_)
+            | ObjKind::Elements => self.named()?,
+        };
+        Ok((object, target))
+    }
+
+    /// `[family]` behind `sets` and the like, or `table [family] T`
+    fn several(&mut self) -> Parsed<Target> {
+        if self.eat("table") {
+            return self.table_target();
+        }
+        let target = self.any_family();
         // The name of a table alone is taken as well.
         if self.tok() == Tok::Word && !super::words::is_reserved(self.word()) && !self.at_keyword() {
-            let name = self.identifier()?;
-            let family = family.family.or(Some(Family::Ip));
-            return Ok((object, Target { family, table: Some(name), ..Target::default() }));
+            let table = Some(self.identifier()?);
+            let family = target.family.or(Some(Family::Ip));
+            return Ok(Target { family, table, ..Target::default() });
         }
-        Ok((object, family))
+        Ok(target)
     }
 
     fn list_ct(&mut self) -> Parsed<(ObjKind, Target)> {
@@ -594,100 +558,22 @@ impl Parser<'_> {
         Ok((ObjKind::Object(kind), self.named()?))
     }
 
-    fn reset(&mut self) -> Parsed<(CmdKind, Target)> {
-        self.take();
-        self.keywords = super::words::keywords_behind("reset");
-        let mut elements = None;
-        let (object, target) = match self.word() {
-            "counters" => self.several(ObjKind::Objects(ObjectType::Counter))?,
-            "quotas" => self.several(ObjKind::Objects(ObjectType::Quota))?,
-            "counter" | "quota" => {
-                let kind = self.object_type()?;
-                (ObjKind::Object(kind), self.named()?)
-            }
-            "rules" => {
-                self.take();
-                self.reset_rules()?
-            }
-            "rule" => {
-                self.take();
-                (ObjKind::Rule, self.rule_handle()?)
-            }
-            "element" => {
-                self.take();
-                let target = self.named()?;
-                elements = Some(self.element_block()?);
-                (ObjKind::Elements, target)
-            }
-            "set" => {
-                self.take();
-                (ObjKind::Set, self.named()?)
-            }
-            "map" => {
-                self.take();
-                (ObjKind::Map, self.named()?)
-            }
-            _ => return self.unexpected(&["counter", "counters", "quotas", "quota"]),
-        };
-        if target.family.is_some() {
-            self.keywords = self.outer_keywords();
-        }
-        Ok((CmdKind::Reset { object, elements }, target))
-    }
-
     /// All rules, those of a table, or those of a chain.
-    fn reset_rules(&mut self) -> Parsed<(ObjKind, Target)> {
+    fn rules_target(&mut self) -> Parsed<Target> {
         if self.eat("table") {
-            return Ok((ObjKind::Rules, self.table_target()?));
+            return self.table_target();
         }
         if self.eat("chain") {
-            return Ok((ObjKind::Rules, self.chain_target()?));
+            return self.chain_target();
         }
         let family = self.family();
         if !matches!(self.tok(), Tok::Word | Tok::Str) {
-            return Ok((ObjKind::Rules, Target { family, ..Target::default() }));
+            return Ok(Target { family, ..Target::default() });
         }
         let table = self.identifier()?;
         let chain = if self.tok() == Tok::Word { Some(self.identifier()?) } else { None };
         let family = Some(family.unwrap_or(Family::Ip));
-        Ok((ObjKind::Rules, Target { family, table: Some(table), chain, ..Target::default() }))
-    }
-
-    fn flush(&mut self) -> Parsed<(CmdKind, Target)> {
-        self.take();
-        let (object, target) = match self.word() {
-            "ruleset" => {
-                self.take();
-                (ObjKind::Ruleset, self.any_family())
-            }
-            "table" => {
-                self.take();
-                (ObjKind::Table, self.table_target()?)
-            }
-            "chain" => {
-                self.take();
-                (ObjKind::Chain, self.chain_target()?)
-            }
-            "set" => {
-                self.take();
-                (ObjKind::Set, self.named()?)
-            }
-            "map" => {
-                self.take();
-                (ObjKind::Map, self.named()?)
-            }
-            "meter" => {
-                self.take();
-                (ObjKind::Meter, self.named()?)
-            }
-            "flow" => {
-                self.take();
-                self.need("table")?;
-                (ObjKind::Meter, self.named()?)
-            }
-            _ => return self.unexpected(&[]),
-        };
-        Ok((CmdKind::Flush(object), target))
+        Ok(Target { family, table: Some(table), chain, ..Target::default() })
     }
 
     /// Refuses what follows a word that this version does not know.

@@ -5,7 +5,8 @@
 //! no output becomes a command.
 
 use super::*;
-use crate::ast::expr::SetExprFlags;
+use crate::ast::expr::{Expr, ExprKind, SetExprFlags};
+use crate::source::Origin;
 
 impl Parser<'_> {
     /// Reads `exec("command")` and the separator behind it, then runs the command.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
-use super::{Bad, Parsed, Parser, time_value};
+use super::names::time_value;
+use super::{Bad, Parsed, Parser};
 use crate::ast::cmd::{Name, ObjectBlock, ObjectSpec, TunnelSpec};
 use crate::ast::stmt::StmtKind;
 use crate::lex::Tok;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::ast::cmd::{CmdKind, New};
+use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::stmt::StmtKind;
+use crate::source::Origin;
 
 /// Files by path.
 #[derive(Default)]
