@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
 
-use super::{Session, Step, has_state};
+use super::execute::Step;
+use super::{Session, has_state};
 use crate::ast::cmd::{ObjKind, Target};
 use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::{Cmd, CmdKind};

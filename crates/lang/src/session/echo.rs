@@ -9,7 +9,8 @@ use penstock_ruleset::{Change, Transaction};
 
 use serde_json::Value;
 
-use super::{Done, Session};
+use super::Session;
+use super::execute::Done;
 use crate::delinearize::Delinearizer;
 use crate::json;
 use crate::print::Printer;

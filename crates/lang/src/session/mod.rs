@@ -15,6 +15,7 @@
 //!
 //! | file | does |
 //! | --- | --- |
+//! | `execute` | commands carried out, one after the other, in one transaction |
 //! | `answers` | `list`, `get`, `reset`, `describe` |
 //! | `refusals` | what the ruleset refuses, in nft's words |
 //! | `replay` | texts that are read twice |
@@ -25,6 +26,7 @@
 mod answers;
 mod echo;
 pub mod events;
+mod execute;
 mod refusals;
 mod replay;
 #[cfg(test)]
@@ -37,25 +39,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_program::expr::Expr as Op;
-use penstock_ruleset::change::{NewRule, Position};
-use penstock_ruleset::link::{CannotOffload, LinkError, Linked, OffloadPart, Place};
-use penstock_ruleset::model::{ElementValue, Family, Generation};
-use penstock_ruleset::{Blame, Change, Errno, Ruleset, Transaction};
-use penstock_sets::Element;
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::{CannotOffload, LinkError, Linked};
+use penstock_ruleset::model::Generation;
 
-use crate::ast::cmd::New;
 use crate::ast::{Cmd, CmdKind};
 use crate::datatype::Format;
-use crate::diag::{Diagnostic, Diagnostics, Severity};
-use crate::eval::{Context, evaluate, expand};
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::eval::Context;
 use crate::json;
 use crate::lint;
-use crate::lower::{self, Lowered, Places};
 use crate::names::Names;
 use crate::optimize::{Merge, optimize};
-use crate::parse::{self, MAX_ERRORS, Mode, parse};
+use crate::parse::{self, Mode, parse};
 use crate::scope::Scope;
-use crate::source::{Files, Inputs, Loc, Origin};
+use crate::source::{Files, Inputs, Origin};
+use execute::Execution;
+use refusals::{blame, refused_offload};
 use replay::Replay;
 
 /// What `--debug` shows.
@@ -130,54 +130,6 @@ pub struct Session<'a> {
     files: &'a dyn Files,
     names: &'a dyn Names,
     scope: Scope,
-}
-
-/// A command, with what it asks of the ruleset.
-struct Step {
-    cmd: Cmd,
-    lowered: Vec<Lowered>,
-    /// What `get element` asks for.
-    elements: Vec<Element<ElementValue>>,
-    /// What `--debug=netlink` shows of it.
-    debug: String,
-}
-
-/// What was applied, for echo and for refusals that come later.
-struct Done {
-    change: Change,
-    /// Handle that it got.
-    handle: Option<u64>,
-    /// Final name, where the ruleset chose it.
-    name: Option<Arc<str>>,
-    places: Places,
-}
-
-/// Commands being carried out.
-struct Execution {
-    transaction: Transaction,
-    now: u64,
-    /// Commands that ask are answered.
-    answers: bool,
-    done: Vec<Done>,
-    /// What was refused.
-    diags: Diagnostics,
-    /// Tables that were found wrong as a whole, and why.
-    invalid: Vec<(Family, Arc<str>, Errno)>,
-    stdout: String,
-}
-
-impl Execution {
-    fn new(transaction: Transaction, now: u64) -> Self {
-        Execution {
-            transaction,
-            now,
-            answers: true,
-            done: Vec::new(),
-            diags: Diagnostics::default(),
-            invalid: Vec::new(),
-            stdout: String::new(),
-        }
-    }
 }
 
 impl<'a> Session<'a> {
@@ -405,235 +357,6 @@ impl<'a> Session<'a> {
         let input = inputs.add(Origin::CommandLine, text);
         parse(inputs, input, self.files, &self.options.include_paths, &mut self.scope, diags);
     }
-
-    /// Evaluates commands, turns them into changes, and applies these, until there are too many errors.
-    ///
-    /// What an execution says counts only if all commands are right. So with `in_one_go` each command is executed as soon
-    /// as it is evaluated, and forgotten. That is not to be asked for where a rule may change what the declaration of a
-    /// set before it comes to.
-    fn process(
-        &self,
-        cmds: Vec<Cmd>,
-        ctx: &mut Context<'_>,
-        diags: &mut Diagnostics,
-        execution: &mut Execution,
-        in_one_go: bool,
-    ) {
-        // Resetting takes effect at once, which it must not if a later command is wrong.
-        let in_one_go = in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
-        let mut held: Vec<Step> = Vec::new();
-        ctx.has_positions =
-            cmds.iter().any(|cmd| cmd.target.position.is_some() || cmd.target.index.is_some());
-        let mut errors = 0;
-        let mut good = !diags.has_errors();
-        ctx.refused = !good;
-        let mut refused_set = None;
-        for mut cmd in expand(cmds) {
-            if self.is_late() {
-                return;
-            }
-            let name = cmd.target.name.as_ref().map(|name| name.loc).filter(|loc| *loc != Loc::default());
-            // Nothing is said of the elements of a declaration that was refused.
-            if name.is_some() && name == refused_set && matches!(cmd.kind, CmdKind::Add(New::Elements(_))) {
-                continue;
-            }
-            if ctx.is_untyped(&cmd) {
-                continue;
-            }
-            if !evaluate(&mut cmd, ctx, diags) {
-                good = false;
-                // What the kernel would say does not keep it from being asked.
-                ctx.refused |=
-                    !diags.list.last().is_some_and(|last| last.message.starts_with("Could not process rule"));
-                if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
-                    refused_set = name;
-                }
-                errors += 1;
-                if errors >= MAX_ERRORS {
-                    break;
-                }
-                continue;
-            }
-            let lowered = lower::lower(&cmd, ctx);
-            let elements = lower::elements_of(&cmd, ctx);
-            let debug =
-                if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
-            // A declaration depends on what follows it: so the last step is held until the next one is known.
-            if let Some(Step { lowered: set, debug, .. }) = held.last_mut()
-                && lower::set::fit_to_elements(set, &lowered, ctx)
-                && self.options.debug.netlink
-            {
-                *debug = lower::debug::text(set, ctx);
-            }
-            // What was lowered is no longer needed as a tree.
-            if !lowered.is_empty() {
-                cmd.kind = CmdKind::Import;
-            }
-            let step = Step { cmd, lowered, elements, debug };
-            if !good {
-                held.clear();
-            } else if in_one_go {
-                held.drain(..).for_each(|step| self.execute(step, execution));
-            }
-            held.push(step);
-        }
-        if !good {
-            return;
-        }
-        for mut step in held {
-            if self.is_late() {
-                return;
-            }
-            step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
-            self.execute(step, execution);
-        }
-    }
-
-    /// Applies the changes of a command, or answers its question. Every refusal is kept, as the kernel does.
-    fn execute(&self, step: Step, execution: &mut Execution) {
-        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
-        let keep = self.options.echo || self.options.runnable_only;
-        let Execution { transaction, now, answers, done, diags, invalid, stdout } = execution;
-        if step.lowered.is_empty() {
-            if *answers {
-                stdout.push_str(&step.debug);
-                match self.answer(&step, transaction.working(), *now) {
-                    // A listing may be large, and is mostly all there is.
-                    Ok(text) if stdout.is_empty() => *stdout = text,
-                    Ok(text) => stdout.push_str(&text),
-                    Err(diagnostic) => diags.push(*diagnostic),
-                }
-            }
-            return;
-        }
-        stdout.push_str(&step.debug);
-        for Lowered { mut change, places } in step.lowered {
-            if let Some(index) = &step.cmd.target.index {
-                place_at_index(&mut change, index.value, transaction.working());
-            }
-            let what = refusals::Subject::of(&change);
-            let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
-            let place = refusals::place(&change).map(|(family, table)| (family, Arc::<str>::from(table)));
-            let found = found_invalid(&change, invalid);
-            let applied = match (transaction.apply(change), found) {
-                // The kernel looks at the whole table at each change then, and tells each time what it finds.
-                (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
-                (Err(e), Some(errno)) if is_validation(&e) => {
-                    Err(penstock_ruleset::Error::new(errno, Blame::Whole))
-                }
-                (applied, _) => applied,
-            };
-            if let (Err(e), Some((family, table))) = (&applied, place)
-                && is_validation(e)
-            {
-                // It looks only if nothing else was refused.
-                if diags.has_errors() && invalid.is_empty() {
-                    continue;
-                }
-                if !invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
-                    invalid.push((family, table, e.errno));
-                }
-            }
-            match applied {
-                Ok(applied) => done.extend(kept.map(|change| Done {
-                    change,
-                    handle: applied.handle,
-                    name: applied.name,
-                    places,
-                })),
-                Err(e) => diags.push(refusals::diagnostic(&e, &what, &places, transaction.working())),
-            }
-        }
-    }
-}
-
-/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of expressions where a hook
-/// does not take them.
-fn is_validation(e: &penstock_ruleset::Error) -> bool {
-    e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
-}
-
-/// A change without what may be large in it: enough to know what is blamed.
-fn names_of(change: &Change) -> Change {
-    match change {
-        Change::AddRule { family, table, chain, position, rule: _ } => Change::AddRule {
-            family: *family,
-            table: table.clone(),
-            chain: chain.clone(),
-            position: *position,
-            rule: NewRule { exprs: Vec::new(), userdata: Default::default() },
-        },
-        Change::AddElements { family, table, set, mode, elements: _ } => Change::AddElements {
-            family: *family,
-            table: table.clone(),
-            set: set.clone(),
-            mode: *mode,
-            elements: Default::default(),
-        },
-        other => other.clone(),
-    }
-}
-
-/// What was found wrong before with the table that a rule or elements go to.
-fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Option<Errno> {
-    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) = change else {
-        return None;
-    };
-    invalid.iter().find(|(f, t, _)| f == family && t == table).map(|(_, _, errno)| *errno)
-}
-
-/// Gives `index N` the handle that the rule there has after the changes before this one. Where there is no rule the
-/// handle stays one that no rule has.
-fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
-    let Change::AddRule { family, table, chain, position, .. } = change else { return };
-    let (Position::After(Some(beside)) | Position::Before(Some(beside))) = position else { return };
-    let table = working.tables.iter().find(|t| t.family == *family && t.name == *table);
-    let chain = table.and_then(|t| t.chains.iter().find(|c| c.name == *chain));
-    if let Some(rule) = chain.and_then(|c| c.rules.get(usize::try_from(index).ok()?)) {
-        *beside = rule.handle;
-    }
-}
-
-/// Blames the statement whose expression the packet path cannot run.
-fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
-    let loc = match &e.place {
-        Place::Chain(name) => done
-            .iter()
-            .find(|d| matches!(&d.change, Change::AddChain { chain, .. } if chain.name == *name))
-            .map(|d| d.places.chain.unwrap_or(d.places.whole)),
-        Place::Rule { handle, expression, .. } => done
-            .iter()
-            .find(|d| matches!(d.change, Change::AddRule { .. }) && d.handle == Some(*handle))
-            .map(|d| d.places.expressions.get(*expression).copied().unwrap_or(d.places.whole)),
-    };
-    diags.push(Diagnostic {
-        severity: Severity::Error,
-        loc: loc.unwrap_or_default(),
-        others: Vec::new(),
-        message: e.to_string(),
-    });
-}
-
-/// The latest change of the flowtable or the chain is to blame, or the rule.
-fn refused_offload(e: &CannotOffload, done: &[Done]) -> Diagnostic {
-    let place = done.iter().rev().find_map(|d| match (&d.change, &e.part) {
-        (Change::AddFlowtable { family, table, flowtable, .. }, OffloadPart::Flowtable(name))
-            if (*family, table, &flowtable.name) == (e.family, &e.table, name) =>
-        {
-            Some(d.places.loc(&Blame::Flowtable))
-        }
-        (
-            Change::AddChain { family, table, chain, .. },
-            OffloadPart::Chain { chain: name, rule: None, .. },
-        ) if (*family, table, &chain.name) == (e.family, &e.table, name) => Some(d.places.loc(&Blame::Chain)),
-        (Change::AddRule { family, table, .. }, OffloadPart::Chain { rule: Some(rule), .. })
-            if (*family, table, d.handle) == (e.family, &e.table, Some(*rule)) =>
-        {
-            Some(d.places.whole)
-        }
-        _ => None,
-    });
-    Diagnostic::error(place.unwrap_or_default(), format!("Could not process rule: {e}"))
 }
 
 /// Whether a program changes what it is asked of: such state is what `reset` zeroes.

@@ -1,9 +1,11 @@
 //! What the ruleset refuses, in nft's words.
 
+use penstock_ruleset::link::{CannotOffload, LinkError, OffloadPart, Place};
 use penstock_ruleset::model::{Family, Generation, Table};
 use penstock_ruleset::{Blame, Change, Errno, Error};
 
-use crate::diag::{Diagnostic, most_similar_of};
+use super::execute::Done;
+use crate::diag::{Diagnostic, Diagnostics, Severity, most_similar_of};
 use crate::lower::Places;
 
 /// What a command is about, as far as something like it is looked for.
@@ -168,4 +170,46 @@ fn name_in(change: &Change) -> Option<&str> {
         },
         Change::DeleteTable { .. } => None,
     }
+}
+
+/// Blames the statement whose expression the packet path cannot run.
+pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
+    let loc = match &e.place {
+        Place::Chain(name) => done
+            .iter()
+            .find(|d| matches!(&d.change, Change::AddChain { chain, .. } if chain.name == *name))
+            .map(|d| d.places.chain.unwrap_or(d.places.whole)),
+        Place::Rule { handle, expression, .. } => done
+            .iter()
+            .find(|d| matches!(d.change, Change::AddRule { .. }) && d.handle == Some(*handle))
+            .map(|d| d.places.expressions.get(*expression).copied().unwrap_or(d.places.whole)),
+    };
+    diags.push(Diagnostic {
+        severity: Severity::Error,
+        loc: loc.unwrap_or_default(),
+        others: Vec::new(),
+        message: e.to_string(),
+    });
+}
+
+/// The latest change of the flowtable or the chain is to blame, or the rule.
+pub(super) fn refused_offload(e: &CannotOffload, done: &[Done]) -> Diagnostic {
+    let place = done.iter().rev().find_map(|d| match (&d.change, &e.part) {
+        (Change::AddFlowtable { family, table, flowtable, .. }, OffloadPart::Flowtable(name))
+            if (*family, table, &flowtable.name) == (e.family, &e.table, name) =>
+        {
+            Some(d.places.loc(&Blame::Flowtable))
+        }
+        (
+            Change::AddChain { family, table, chain, .. },
+            OffloadPart::Chain { chain: name, rule: None, .. },
+        ) if (*family, table, &chain.name) == (e.family, &e.table, name) => Some(d.places.loc(&Blame::Chain)),
+        (Change::AddRule { family, table, .. }, OffloadPart::Chain { rule: Some(rule), .. })
+            if (*family, table, d.handle) == (e.family, &e.table, Some(*rule)) =>
+        {
+            Some(d.places.whole)
+        }
+        _ => None,
+    });
+    Diagnostic::error(place.unwrap_or_default(), format!("Could not process rule: {e}"))
 }

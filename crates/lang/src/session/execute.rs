@@ -1,0 +1,254 @@
+//! Commands carried out: evaluated, turned into changes, and applied to one transaction.
+
+use std::sync::Arc;
+
+use penstock_ruleset::change::{NewRule, Position};
+use penstock_ruleset::model::{ElementValue, Family, Generation};
+use penstock_ruleset::{Blame, Change, Errno, Transaction};
+use penstock_sets::Element;
+
+use super::{Session, refusals};
+use crate::ast::cmd::New;
+use crate::ast::{Cmd, CmdKind};
+use crate::diag::Diagnostics;
+use crate::eval::{Context, evaluate, expand};
+use crate::lower::{self, Lowered, Places};
+use crate::parse::MAX_ERRORS;
+use crate::source::Loc;
+
+/// A command, with what it asks of the ruleset.
+pub(super) struct Step {
+    pub(super) cmd: Cmd,
+    pub(super) lowered: Vec<Lowered>,
+    /// What `get element` asks for.
+    pub(super) elements: Vec<Element<ElementValue>>,
+    /// What `--debug=netlink` shows of it.
+    pub(super) debug: String,
+}
+
+/// What was applied, for echo and for refusals that come later.
+pub(super) struct Done {
+    pub(super) change: Change,
+    /// Handle that it got.
+    pub(super) handle: Option<u64>,
+    /// Final name, where the ruleset chose it.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) places: Places,
+}
+
+/// Commands being carried out.
+pub(super) struct Execution {
+    pub(super) transaction: Transaction,
+    pub(super) now: u64,
+    /// Commands that ask are answered.
+    pub(super) answers: bool,
+    pub(super) done: Vec<Done>,
+    /// What was refused.
+    pub(super) diags: Diagnostics,
+    /// Tables that were found wrong as a whole, and why.
+    pub(super) invalid: Vec<(Family, Arc<str>, Errno)>,
+    pub(super) stdout: String,
+}
+
+impl Execution {
+    pub(super) fn new(transaction: Transaction, now: u64) -> Self {
+        Execution {
+            transaction,
+            now,
+            answers: true,
+            done: Vec::new(),
+            diags: Diagnostics::default(),
+            invalid: Vec::new(),
+            stdout: String::new(),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Evaluates commands, turns them into changes, and applies these, until there are too many errors.
+    ///
+    /// What an execution says counts only if all commands are right. So with `in_one_go` each command is executed as soon
+    /// as it is evaluated, and forgotten. That is not to be asked for where a rule may change what the declaration of a
+    /// set before it comes to.
+    pub(super) fn process(
+        &self,
+        cmds: Vec<Cmd>,
+        ctx: &mut Context<'_>,
+        diags: &mut Diagnostics,
+        execution: &mut Execution,
+        in_one_go: bool,
+    ) {
+        // Resetting takes effect at once, which it must not if a later command is wrong.
+        let in_one_go = in_one_go && !cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
+        let mut held: Vec<Step> = Vec::new();
+        ctx.has_positions =
+            cmds.iter().any(|cmd| cmd.target.position.is_some() || cmd.target.index.is_some());
+        let mut errors = 0;
+        let mut good = !diags.has_errors();
+        ctx.refused = !good;
+        let mut refused_set = None;
+        for mut cmd in expand(cmds) {
+            if self.is_late() {
+                return;
+            }
+            let name = cmd.target.name.as_ref().map(|name| name.loc).filter(|loc| *loc != Loc::default());
+            // Nothing is said of the elements of a declaration that was refused.
+            if name.is_some() && name == refused_set && matches!(cmd.kind, CmdKind::Add(New::Elements(_))) {
+                continue;
+            }
+            if ctx.is_untyped(&cmd) {
+                continue;
+            }
+            if !evaluate(&mut cmd, ctx, diags) {
+                good = false;
+                // What the kernel would say does not keep it from being asked.
+                ctx.refused |=
+                    !diags.list.last().is_some_and(|last| last.message.starts_with("Could not process rule"));
+                if let CmdKind::Add(New::Set(_)) | CmdKind::Create(New::Set(_)) = cmd.kind {
+                    refused_set = name;
+                }
+                errors += 1;
+                if errors >= MAX_ERRORS {
+                    break;
+                }
+                continue;
+            }
+            let lowered = lower::lower(&cmd, ctx);
+            let elements = lower::elements_of(&cmd, ctx);
+            let debug =
+                if self.options.debug.netlink { lower::debug::text(&lowered, ctx) } else { String::new() };
+            // A declaration depends on what follows it: so the last step is held until the next one is known.
+            if let Some(Step { lowered: set, debug, .. }) = held.last_mut()
+                && lower::set::fit_to_elements(set, &lowered, ctx)
+                && self.options.debug.netlink
+            {
+                *debug = lower::debug::text(set, ctx);
+            }
+            // What was lowered is no longer needed as a tree.
+            if !lowered.is_empty() {
+                cmd.kind = CmdKind::Import;
+            }
+            let step = Step { cmd, lowered, elements, debug };
+            if !good {
+                held.clear();
+            } else if in_one_go {
+                held.drain(..).for_each(|step| self.execute(step, execution));
+            }
+            held.push(step);
+        }
+        if !good {
+            return;
+        }
+        for mut step in held {
+            if self.is_late() {
+                return;
+            }
+            step.lowered.iter_mut().for_each(|l| lower::finish(&mut l.change, ctx));
+            self.execute(step, execution);
+        }
+    }
+
+    /// Applies the changes of a command, or answers its question. Every refusal is kept, as the kernel does.
+    pub(super) fn execute(&self, step: Step, execution: &mut Execution) {
+        // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
+        let keep = self.options.echo || self.options.runnable_only;
+        let Execution { transaction, now, answers, done, diags, invalid, stdout } = execution;
+        if step.lowered.is_empty() {
+            if *answers {
+                stdout.push_str(&step.debug);
+                match self.answer(&step, transaction.working(), *now) {
+                    // A listing may be large, and is mostly all there is.
+                    Ok(text) if stdout.is_empty() => *stdout = text,
+                    Ok(text) => stdout.push_str(&text),
+                    Err(diagnostic) => diags.push(*diagnostic),
+                }
+            }
+            return;
+        }
+        stdout.push_str(&step.debug);
+        for Lowered { mut change, places } in step.lowered {
+            if let Some(index) = &step.cmd.target.index {
+                place_at_index(&mut change, index.value, transaction.working());
+            }
+            let what = refusals::Subject::of(&change);
+            let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
+            let place = refusals::place(&change).map(|(family, table)| (family, Arc::<str>::from(table)));
+            let found = found_invalid(&change, invalid);
+            let applied = match (transaction.apply(change), found) {
+                // The kernel looks at the whole table at each change then, and tells each time what it finds.
+                (Ok(_), Some(errno)) => Err(penstock_ruleset::Error::new(errno, Blame::Whole)),
+                (Err(e), Some(errno)) if is_validation(&e) => {
+                    Err(penstock_ruleset::Error::new(errno, Blame::Whole))
+                }
+                (applied, _) => applied,
+            };
+            if let (Err(e), Some((family, table))) = (&applied, place)
+                && is_validation(e)
+            {
+                // It looks only if nothing else was refused.
+                if diags.has_errors() && invalid.is_empty() {
+                    continue;
+                }
+                if !invalid.iter().any(|(f, t, _)| *f == family && *t == table) {
+                    invalid.push((family, table, e.errno));
+                }
+            }
+            match applied {
+                Ok(applied) => done.extend(kept.map(|change| Done {
+                    change,
+                    handle: applied.handle,
+                    name: applied.name,
+                    places,
+                })),
+                Err(e) => diags.push(refusals::diagnostic(&e, &what, &places, transaction.working())),
+            }
+        }
+    }
+}
+
+/// Whether this is what the kernel says of a ruleset that is wrong as a whole: of its jumps, or of expressions where a hook
+/// does not take them.
+fn is_validation(e: &penstock_ruleset::Error) -> bool {
+    e.blame == Blame::Whole && matches!(e.errno, Errno::Eopnotsupp | Errno::Emlink)
+}
+
+/// A change without what may be large in it: enough to know what is blamed.
+fn names_of(change: &Change) -> Change {
+    match change {
+        Change::AddRule { family, table, chain, position, rule: _ } => Change::AddRule {
+            family: *family,
+            table: table.clone(),
+            chain: chain.clone(),
+            position: *position,
+            rule: NewRule { exprs: Vec::new(), userdata: Default::default() },
+        },
+        Change::AddElements { family, table, set, mode, elements: _ } => Change::AddElements {
+            family: *family,
+            table: table.clone(),
+            set: set.clone(),
+            mode: *mode,
+            elements: Default::default(),
+        },
+        other => other.clone(),
+    }
+}
+
+/// What was found wrong before with the table that a rule or elements go to.
+fn found_invalid(change: &Change, invalid: &[(Family, Arc<str>, Errno)]) -> Option<Errno> {
+    let (Change::AddRule { family, table, .. } | Change::AddElements { family, table, .. }) = change else {
+        return None;
+    };
+    invalid.iter().find(|(f, t, _)| f == family && t == table).map(|(_, _, errno)| *errno)
+}
+
+/// Gives `index N` the handle that the rule there has after the changes before this one. Where there is no rule the
+/// handle stays one that no rule has.
+fn place_at_index(change: &mut Change, index: u64, working: &Generation) {
+    let Change::AddRule { family, table, chain, position, .. } = change else { return };
+    let (Position::After(Some(beside)) | Position::Before(Some(beside))) = position else { return };
+    let table = working.tables.iter().find(|t| t.family == *family && t.name == *table);
+    let chain = table.and_then(|t| t.chains.iter().find(|c| c.name == *chain));
+    if let Some(rule) = chain.and_then(|c| c.rules.get(usize::try_from(index).ok()?)) {
+        *beside = rule.handle;
+    }
+}
