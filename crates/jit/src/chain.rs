@@ -2,7 +2,7 @@
 //!
 //! Rules become code in their order. Consecutive rules that begin with the same operations share them, so a header is
 //! loaded and checked once for all of them; where they then compare the same word with different constants, the constant
-//! is searched for instead of compared with one after the other. Only operations without effects are shared, and a rule
+//! is searched for instead of compared with one after the other, if it may be one of them at all (`filter`). Only operations without effects are shared, and a rule
 //! that changes the packet is the last one to share anything with those before it, so nothing can be told from running
 //! each rule by itself.
 
@@ -16,6 +16,7 @@ use penstock_program::image::{ChainIndex, Image, LinkedVerdict, Load, Op, RuleIn
 use crate::CompileError;
 use crate::analysis::{Analysis, Effect, effect, ops, rules, targets};
 use crate::asm::{Block, Function, Is, Value, Width};
+use crate::filter;
 use crate::foresight::can_foresee;
 use crate::frame::{Frame, Registers};
 use crate::host::ResumeAt;
@@ -395,6 +396,10 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
         self.frame.leaves();
         let sorted: Vec<(u32, Block)> = ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
+        if sorted.len() >= filter::WORTHWHILE {
+            let constants = sorted.iter().map(|(data, _)| *data);
+            filter::leave_if_none(&mut self.frame.asm, &mut self.program.tables, value, constants, after);
+        }
         self.search_tree(value, &sorted, after);
         let mark = self.frame.facts.mark();
         for (block, rules) in ways.into_values() {

@@ -46,6 +46,7 @@ mod background;
 mod chain;
 mod compile;
 mod compiled;
+mod filter;
 mod foresight;
 mod frame;
 mod frames;

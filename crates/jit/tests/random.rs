@@ -148,7 +148,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 fn long_chains_do_what_the_interpreter_does() {
     let seed = penstock_seed::seed();
     let mut rng = Rng::with_seed(seed);
-    for round in 0..6 {
+    for round in 0..12 {
         let made = Made::long(&mut rng, [30, 200, 400][round % 3]);
         check(&made, &mut rng, 150, round % 2 == 1, &format!("seed {seed} long {round}"));
     }

@@ -342,11 +342,18 @@ fn verdict(rng: &mut Rng, chain: usize, rule: &mut Vec<Expr>) {
 }
 
 impl Made {
-    /// A chain of many rules that ask for one of a few fields in turn, among them some that do something.
+    /// A chain of many rules that ask for one of a few fields, in turn or many after each other for the same, among them some
+    /// that do something.
     pub fn long(rng: &mut Rng, rules: usize) -> Self {
-        let rule = |rng: &mut Rng| {
+        let in_turn = rng.bool();
+        let (mut field, mut left) = ((12, 4), if in_turn { 0 } else { 150 });
+        let mut rule = |rng: &mut Rng| {
             let mut rule = Vec::new();
-            let field = *rng.choice(&[(12, 4), (16, 4), (9, 1)]).unwrap();
+            if left == 0 {
+                field = *rng.choice(&[(12, 4), (16, 4), (9, 1)]).unwrap();
+                left = if in_turn { 1 } else { rng.usize(1..200) };
+            }
+            left -= 1;
             let value = if field.1 == 4 {
                 vec![198, 18, rng.u8(..2), rng.u8(..)]
             } else {
@@ -357,7 +364,9 @@ impl Made {
             if rng.u8(..3) == 0 {
                 matches(rng, &mut rule);
             }
-            if rng.bool() {
+            if !in_turn && rng.u8(..64) > 0 {
+                rule.push(Expr::Counter(Counter::default()));
+            } else if rng.bool() {
                 statement(rng, &mut rule);
             }
             rule
