@@ -356,7 +356,7 @@ impl Daemon {
         for (number, (part, crew)) in parts.into_iter().zip(crews).enumerate() {
             let (net, settings) = (net.clone(), settings.clone());
             let mut path = match &shared {
-                None => Dataplane::new(net.clone(), settings),
+                None => Dataplane::live(net.clone(), settings),
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
             path.set_engine(config.engine);

@@ -19,7 +19,7 @@ use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
 use crate::rules::Asker;
 use crate::settings::Settings;
-use crate::shared::{Member, Shared};
+use crate::shared::{Member, Shared, unknown_seed};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::taps::Taps;
@@ -45,9 +45,15 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A dataplane without rules.
+    /// A dataplane without rules whose runs repeat: hash tables have known keys, and NAT draws known ports. For packets of
+    /// strangers there is [`Dataplane::live`].
     pub fn new(net: Arc<Network>, settings: Settings) -> Self {
         Self::of_member(net, settings, &Member::alone(0))
+    }
+
+    /// The same for packets of strangers, who cannot know which of them fall together in a hash table.
+    pub fn live(net: Arc<Network>, settings: Settings) -> Self {
+        Self::of_member(net, settings, &Member::alone(unknown_seed()))
     }
 
     /// The same for one of several workers, by its number from 0 on. Each is to be given the packets that are its own by

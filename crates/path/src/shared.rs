@@ -1,5 +1,6 @@
 //! What the dataplanes of several workers have in common beside the rules: whose a packet is, and limits.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_conntrack::Conntrack;
@@ -18,7 +19,7 @@ pub struct Shared {
 impl Shared {
     /// For so many workers, at most [`WORKERS`](penstock_program::cells::WORKERS).
     pub fn new(workers: usize, settings: &Settings) -> Self {
-        let seed = fastrand::u64(..);
+        let seed = unknown_seed();
         let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, seed);
         Shared { tracking, limits: Default::default(), seed }
     }
@@ -27,6 +28,11 @@ impl Shared {
     pub fn tracking(&self) -> &Arc<penstock_conntrack::Shared> {
         &self.tracking
     }
+}
+
+/// A seed that nobody knows: from the system's random numbers.
+pub(crate) fn unknown_seed() -> u64 {
+    RandomState::new().hash_one(0u64)
 }
 
 /// A worker among several, or alone.
@@ -64,7 +70,7 @@ impl Member {
 
     /// What nobody may guess, and all workers know, comes from this.
     pub(crate) fn secrets(&self) -> fastrand::Rng {
-        self.shared.as_ref().map_or_else(fastrand::Rng::new, |shared| fastrand::Rng::with_seed(shared.seed))
+        fastrand::Rng::with_seed(self.shared.as_ref().map_or_else(unknown_seed, |shared| shared.seed))
     }
 
     pub(crate) fn limits(&self) -> [SharedLimits; 2] {
