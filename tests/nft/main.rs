@@ -270,7 +270,8 @@ impl<'a> Comparison<'a> {
             }
             let before = std::fs::read(&self.state).unwrap_or_default();
             // Some say what they made. nft 1.0.6 says nothing of intervals in concatenations, and sets as they were written.
-            let plain = !command.contains(" . ") && !command.contains(" rule ");
+            let with_rules = command.contains(" rule ") || command.contains("chain a {");
+            let plain = !command.contains(" . ") && !with_rules;
             let echoed: &[&str] = if plain && command.len() % 3 == 0 { &["-a", "-e"] } else { &["-a"] };
             let (theirs, mine) = self.both(&[echoed, &[&*command]].concat());
             let lacking = self.lacking.explains(self.random.family, &theirs);
@@ -287,7 +288,8 @@ impl<'a> Comparison<'a> {
                 return;
             }
             // What the kernel refused has used up handles there, and none here.
-            refused |= shown.stderr.contains("Could not process rule");
+            refused |=
+                shown.stderr.contains("Could not process rule") || shown.stderr.contains("; did you mean ");
         }
         let (theirs, mine) = self.both(&["list", "ruleset"]);
         self.note("list ruleset after the commands", &theirs, &mine);

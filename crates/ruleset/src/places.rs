@@ -23,6 +23,11 @@ fn is_ip(family: Family) -> bool {
     }
 }
 
+/// Whether a family knows the expression (`nft_expr_type_get()`).
+pub(crate) fn is_known(family: Family, expr: &Expr) -> bool {
+    available(family, expr) != Err(Errno::Enoent)
+}
+
 /// Whether a family has the expression.
 pub(crate) fn available(family: Family, expr: &Expr) -> Result<(), Errno> {
     let only = |yes: bool, errno: Errno| if yes { Ok(()) } else { Err(errno) };

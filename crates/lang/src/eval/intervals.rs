@@ -86,16 +86,19 @@ pub(crate) fn auto_merge(elements: &mut Vec<Expr>, existing: &[(u128, u128)]) ->
     }
     let mut purge = Spans::new();
     if !existing.is_empty() {
+        // What lies within an interval that is there is there already; what begins where it begins takes its place.
+        joined.retain(|(from, to, _)| {
+            let at = existing.partition_point(|e| e.1 < *from);
+            !existing.get(at).is_some_and(|e| e.0 < *from && *to <= e.1)
+        });
         for span in &mut joined {
             let mut at = existing.partition_point(|e| e.1 < span.0 && !touches(e.1, span.0));
             while let Some(found) = existing.get(at)
                 && touches(span.1, found.0)
             {
-                if *found != (span.0, span.1) {
-                    purge.push(*found);
-                    span.0 = span.0.min(found.0);
-                    span.1 = span.1.max(found.1);
-                }
+                purge.push(*found);
+                span.0 = span.0.min(found.0);
+                span.1 = span.1.max(found.1);
                 at += 1;
             }
         }

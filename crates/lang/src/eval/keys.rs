@@ -1,6 +1,6 @@
 //! `meta`, `ct`, `rt`, `socket`, `fib`, `ipsec`, `tunnel`, `osf`, `numgen`, `hash`: types, and what each insists on.
 
-use penstock_program::expr::{CtKey, MetaKey, PayloadBase, RtKey};
+use penstock_program::expr::{CtKey, FibResult, MetaKey, PayloadBase, RtKey};
 use penstock_ruleset::model::Family;
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
@@ -109,7 +109,9 @@ impl Eval<'_, '_> {
             }
             ExprKind::Fib { flags, result } => {
                 if *flags & FIB_PRESENT != 0 {
-                    set_type(e, DataType::Boolean, ByteOrder::Host, 1);
+                    // To nft the answer is as long as what it stands for.
+                    let len = if matches!(result, FibResult::OifName) { 128 } else { 1 };
+                    set_type(e, DataType::Boolean, ByteOrder::Host, len);
                 } else {
                     let info = keys::fib(*result);
                     set_type(e, info.dtype, info.order, info.len);

@@ -210,7 +210,7 @@ impl Eval<'_, '_> {
                 };
                 let key_type = KeyType::of(inner_key);
                 self.stateful(inner)?;
-                let key_loc = inner_key.loc;
+                let key_loc = key.loc;
                 self.declare_meter(&name, key_type, timeout, size, key_loc);
                 Ok(())
             }

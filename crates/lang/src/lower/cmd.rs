@@ -297,8 +297,6 @@ impl Lowering<'_, '_> {
     fn add_elements(&self, elements: &Expr, mode: Mode) -> Vec<Lowered> {
         let set = self.name();
         let Some(info) = self.ctx.set(self.family, &self.table, &set) else { return Vec::new() };
-        // What is there already is joined with itself.
-        let mode = if info.auto_merge { Mode::Add } else { mode };
         let mut out = Vec::new();
         if !self.ctx.purge.is_empty() {
             out.extend(self.delete_spans(&info, &self.ctx.purge));

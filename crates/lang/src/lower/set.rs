@@ -109,7 +109,7 @@ pub(crate) fn anonymous(
         change: Change::AddSet {
             family,
             table: table.clone(),
-            mode: Mode::Create,
+            mode: Mode::Add,
             set: NewSet {
                 name,
                 id: set.id,

@@ -29,6 +29,7 @@ fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>
         errors: 0,
         keywords: &[],
         leftover: None,
+        stmt: place,
         in_target: false,
         in_table: false,
         mode: Mode::Trees,

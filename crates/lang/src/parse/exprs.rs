@@ -254,8 +254,10 @@ impl Parser<'_> {
             return Ok(first);
         }
         let mut parts = vec![first];
-        while self.eat_tok(Tok::Dot) {
-            parts.push(part(self)?);
+        while self.tok() == Tok::Dot {
+            let dot = self.take().loc;
+            let part = part(self)?;
+            parts.push(placed(part, dot, parts.len()));
         }
         Ok(Expr::new(ExprKind::Concat(parts), self.since(start)))
     }
@@ -528,4 +530,12 @@ impl Parser<'_> {
             _ => self.unexpected(&["string", "'$'"]),
         }
     }
+}
+
+/// A field of a concatenation behind so many others: to nft the dot before the third and later ones belongs to their place.
+pub(super) fn placed(mut part: Expr, dot: Loc, before: usize) -> Expr {
+    if before > 1 {
+        part.loc = dot.to(part.loc);
+    }
+    part
 }

@@ -153,6 +153,7 @@ pub fn read(
         errors: 0,
         keywords: &[],
         leftover: None,
+        stmt: last,
         in_target: false,
         in_table: false,
         mode,
@@ -186,6 +187,8 @@ struct Parser<'a> {
     keywords: &'static [&'static str],
     /// The keywords among which an error has left nft's scanner: those of what was being read, or of what was passed over.
     leftover: Option<&'static [&'static str]>,
+    /// Where the statement being read begins.
+    stmt: Loc,
     /// Where a statement sends packets is being read: its keywords are no symbols there.
     in_target: bool,
     /// The next block stands in a table's, so that a separator follows it.

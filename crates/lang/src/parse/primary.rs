@@ -170,10 +170,12 @@ impl Parser<'_> {
         };
         self.take();
         let expr = Expr::new(ExprKind::Ct { key, dir, nfproto: family }, self.since(start));
-        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is still one.
+        // Of a direction nft knows these to be complete; behind all others a keyword of `ct` is still one where the statement
+        // begins with it, since `set` could follow.
         let complete =
             dir.is_some() && !matches!(key, CtKey::Bytes | CtKey::Pkts | CtKey::AvgPkt | CtKey::Zone);
-        if !complete && !super::words::is_symbol_behind_ct(self.word()) {
+        let begins = self.stmt.start == start.start;
+        if begins && !complete && !super::words::is_symbol_behind_ct(self.word()) {
             self.close("ct")?;
         }
         Ok(expr)

@@ -2,6 +2,7 @@
 
 use penstock_program::expr::ObjectType;
 
+use super::exprs::placed;
 use super::{Bad, Mode, Parsed, Parser};
 use crate::ast::cmd::{SetBlock, SetData};
 use crate::ast::expr::{Expr, ExprKind, SetElem, SetExprFlags};
@@ -187,8 +188,10 @@ impl Parser<'_> {
     fn typeof_list(&mut self) -> Parsed<Expr> {
         let start = self.here();
         let mut parts = vec![self.typeof_part()?];
-        while self.eat_tok(Tok::Dot) {
-            parts.push(self.typeof_part()?);
+        while self.tok() == Tok::Dot {
+            let dot = self.take().loc;
+            let part = self.typeof_part()?;
+            parts.push(placed(part, dot, parts.len()));
         }
         Ok(self.one_or_concat(parts, start))
     }

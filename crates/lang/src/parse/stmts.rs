@@ -46,6 +46,7 @@ impl Parser<'_> {
 
     pub(super) fn stmt(&mut self) -> Parsed<Stmt> {
         let start = self.here();
+        self.stmt = start;
         self.keywords = match self.word() {
             word if super::words::begins_effect(word) => super::words::keywords_behind(word),
             _ => self.outer_keywords(),

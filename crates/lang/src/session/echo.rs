@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::change::{Mode, Position};
-use penstock_ruleset::model::{Chain, Generation, Object, Table};
+use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Object, Table};
 use penstock_ruleset::{Change, Transaction};
+use penstock_sets::Element;
 
 use serde_json::Value;
 
@@ -25,6 +26,35 @@ fn with_chains_named(generation: &Generation) -> Generation {
         }
     }
     generation
+}
+
+/// Takes from the changes the elements that a set had before, and still had when it was given them again.
+pub(super) fn only_new(done: &mut [Done], before: &Generation, now: u64) {
+    let mut deleted: Vec<(Family, Arc<str>, Arc<str>, Option<Vec<Element<ElementValue>>>)> = Vec::new();
+    for Done { change, handle, .. } in done {
+        match change {
+            Change::DeleteElements { family, table, set, elements, .. } => {
+                deleted.push((*family, table.clone(), set.clone(), elements.clone()));
+            }
+            Change::AddElements { family, table, set, elements, .. } => {
+                let table_before = before.tables.iter().find(|t| t.family == *family && t.name == *table);
+                let mut sets = table_before.iter().flat_map(|t| &t.sets);
+                let Some(held) = sets.find(|s| Some(s.handle) == *handle).map(|s| s.elements()) else {
+                    continue;
+                };
+                let is_deleted = |element: &Element<ElementValue>| {
+                    let mut of_set =
+                        deleted.iter().filter(|(f, t, s, _)| (f, t, s) == (&*family, &*table, &*set));
+                    let same = |e: &Element<_>| e.key == element.key && e.key_end == element.key_end;
+                    of_set.any(|(.., some)| some.as_ref().is_none_or(|some| some.iter().any(same)))
+                };
+                let there =
+                    |e: &Element<ElementValue>| held.find(&e.key, e.key_end.as_deref(), now).is_some();
+                *elements = elements.iter().filter(|e| !there(e) || is_deleted(e)).collect();
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Session<'_> {

@@ -172,7 +172,10 @@ impl Session<'_> {
             }
             let what = refusals::Subject::of(&change);
             let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
-            let place = refusals::place(&change).map(|(family, table)| (family, Arc::<str>::from(table)));
+            let is_looked_at = matches!(change, Change::AddRule { .. } | Change::AddElements { .. });
+            let place = refusals::place(&change)
+                .filter(|_| is_looked_at)
+                .map(|(family, table)| (family, Arc::<str>::from(table)));
             let found = found_invalid(&change, invalid);
             let applied = match (transaction.apply(change), found) {
                 // The kernel looks at the whole table at each change then, and tells each time what it finds.

@@ -258,7 +258,7 @@ impl<'a> Session<'a> {
             return Err(inputs);
         }
         if !diags.has_errors() {
-            let Execution { mut transaction, done, diags: refused, stdout, .. } = execution;
+            let Execution { mut transaction, mut done, diags: refused, stdout, .. } = execution;
             diags.list.extend(refused.list);
             out.stdout = stdout;
             if !diags.has_errors() && transaction.is_changed() {
@@ -274,7 +274,10 @@ impl<'a> Session<'a> {
                 }
             }
             if !diags.has_errors() && !self.options.check {
-                let echo = self.options.echo.then(|| self.echo(&transaction, &done, document, now));
+                let echo = self.options.echo.then(|| {
+                    echo::only_new(&mut done, &generation, now);
+                    self.echo(&transaction, &done, document, now)
+                });
                 let before = ruleset.generation().id;
                 match ruleset.commit(transaction) {
                     Ok(()) => {

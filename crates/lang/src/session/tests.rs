@@ -159,6 +159,21 @@ fn refusals_stand_under_what_the_ruleset_blames() {
             "                          ^^^^^^^^",
         ),
         (
+            "add rule inet t other counter quota 5 bytes used 10 bytes",
+            "Could not process rule: Invalid argument",
+            "                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            "add quota inet t q { 5 bytes used 10 bytes }",
+            "Could not process rule: Invalid argument",
+            "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            "add rule inet t other ip saddr . ip daddr . ip6 daddr 5",
+            "conflicting protocols specified: ip vs. ip6",
+            "                                          ^^^^^^^^^^^",
+        ),
+        (
             "get element inet t s { 12.1.1.1 }",
             "Could not process rule: No such file or directory",
             "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
@@ -182,6 +197,11 @@ fn a_text_is_taken_whole_or_not_at_all_and_all_refusals_are_told() {
         &mut ruleset,
     );
     assert_eq!(outcome.stderr.matches("Error: ").count(), 3, "{}", outcome.stderr);
+    let quota = r#"{"quota": {"val": 5, "val_unit": "bytes", "used": 9, "used_unit": "bytes"}}"#;
+    let rule = format!(r#"{{"family": "inet", "table": "t", "chain": "other", "expr": [{quota}]}}"#);
+    let json = Options { json: true, ..Options::default() };
+    let outcome = nft(json, &format!(r#"{{"nftables": [{{"add": {{"rule": {rule}}}}}]}}"#), &mut ruleset);
+    assert!(outcome.stderr.contains("Error: Could not process rule: Invalid argument"), "{}", outcome.stderr);
     assert_eq!(ruleset.generation().id, before);
     assert_eq!(good("list tables", &mut ruleset), "table inet t\n");
 }
@@ -233,6 +253,34 @@ fn what_was_added_is_echoed() {
         assert_eq!(outcome.stderr, "", "{line}");
         let shown = outcome.stdout.split("# new generation").next().unwrap_or("");
         assert_eq!(shown.trim_end_matches('\n'), expected);
+    }
+}
+
+#[test]
+fn elements_are_echoed_where_they_came() {
+    let mut ruleset = Ruleset::default();
+    let merging = "type inet_service; flags interval; auto-merge; elements = { 10-20, 30 };";
+    good(
+        &format!(
+            "table ip t {{ set s {{ type ipv4_addr; elements = {{ 1.1.1.1 }}; }}; set m {{ {merging} }}; }}"
+        ),
+        &mut ruleset,
+    );
+    for (line, echoed) in [
+        ("add element ip t s { 1.1.1.1, 1.1.1.2 }", "add element ip t s { 1.1.1.2 }\n"),
+        ("flush set ip t s; add element ip t s { 1.1.1.1 }", "add element ip t s { 1.1.1.1 }\n"),
+        ("add element ip t m { 12 }", ""),
+        ("create element ip t m { 21 }", "create element ip t m { 10-21 }\n"),
+        (
+            "create element ip t m { 10-21, 40 }",
+            "create element ip t m { 10-21 }\ncreate element ip t m { 40 }\n",
+        ),
+    ] {
+        let options = Options { echo: true, ..Options::default() };
+        let outcome = nft(options, line, &mut ruleset);
+        assert_eq!(outcome.stderr, "");
+        let lines = outcome.stdout.lines().filter(|line| !line.starts_with("# new generation "));
+        assert_eq!(lines.map(|line| format!("{line}\n")).collect::<String>(), echoed, "{line}");
     }
 }
 

@@ -160,6 +160,10 @@ impl OpenTable<'_> {
 
     /// What the kernel checks when it makes the expressions, one after the other (`ops->init`).
     fn check_program(&self, exprs: &[Expr]) -> Result<(), Error> {
+        // All of them are looked up before the first one is made.
+        if let Some(i) = exprs.iter().position(|e| !places::is_known(self.table.family, e)) {
+            return Err(Error::new(Errno::Enoent, Blame::Expression(i)));
+        }
         let names =
             exprs.iter().enumerate().find_map(|(i, e)| self.check_expr(e).err().map(|errno| (i, errno)));
         let verified = verify(exprs, self.table.family as u8, &SetsOf { open: self });
