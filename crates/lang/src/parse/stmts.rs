@@ -192,7 +192,17 @@ impl Parser<'_> {
     fn written(&mut self, first: &str) -> Parsed<Expr> {
         self.scoped(first, |parser| {
             let expr = parser.target()?;
-            parser.no_keyword_behind()?;
+            // nft looks no further behind a map. Behind a hash or a generated number it looks for `offset`, in their own scope.
+            let looks = match expr.kind {
+                ExprKind::Map { .. } => false,
+                ExprKind::Hash { .. } | ExprKind::Numgen { .. } => {
+                    parser.inputs.slice(parser.last_but_one) == "offset"
+                }
+                _ => true,
+            };
+            if looks {
+                parser.no_keyword_behind()?;
+            }
             Ok(expr)
         })
     }
