@@ -97,11 +97,9 @@ fn frames_with_tags_pass_a_bridge_with_them() {
              }; }",
         );
         let seen = net.directory.join("seen");
-        let watch = format!(
-            "exec tcpdump -l -n -e --immediate-mode -i b0 'ether src 02:00:00:00:0a:00 and (vlan or ether proto 0x88a8)'"
-        );
+        let watch = "exec tcpdump -l -n -e --immediate-mode -i b0 'ether src 02:00:00:00:0a:00 and (vlan or ether proto 0x88a8)'";
         let b = net.b.clone();
-        let watch = net.spawn_in_file(&b, &watch, &seen);
+        let watch = net.spawn_in_file(&b, watch, &seen);
         std::thread::sleep(Duration::from_secs(1));
         for tags in ["0x8100:0xa007", "0x8100:0x0008", "0x8100:9", "0x88a8:5 0x8100:6"] {
             net.ok(&net.a, &format!("{script} a0 02:00:00:00:0b:00 2 {tags}"));

@@ -43,7 +43,7 @@ impl Directory {
 
     #[inline]
     fn bucket(&self, hash: u64) -> &[AtomicU64] {
-        let at = self.start + ((hash >> 32) * self.buckets as u64 >> 32) as usize * WORDS;
+        let at = self.start + (((hash >> 32) * self.buckets as u64) >> 32) as usize * WORDS;
         self.words.get(at..at + WORDS).unwrap_or_default()
     }
 

@@ -126,7 +126,7 @@ impl Shared {
     }
 
     fn spread(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.workers as u64 >> 32) as usize
+        (((hash >> 32) * self.workers as u64) >> 32) as usize
     }
 
     /// The worker of a tuple and of its inverse, if nothing else is known.

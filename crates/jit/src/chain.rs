@@ -398,7 +398,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         let sorted: Vec<(u32, Block)> = ways.iter().map(|(data, (block, _))| (*data, *block)).collect();
         if sorted.len() >= filter::WORTHWHILE {
             let constants = sorted.iter().map(|(data, _)| *data);
-            filter::leave_if_none(&mut self.frame.asm, &mut self.program.tables, value, constants, after);
+            filter::leave_if_none(self.frame.asm, &mut self.program.tables, value, constants, after);
         }
         self.search_tree(value, &sorted, after);
         let mark = self.frame.facts.mark();

@@ -30,7 +30,9 @@ fn with_chains_named(generation: &Generation) -> Generation {
 
 /// Takes from the changes the elements that a set had before, and still had when it was given them again.
 pub(super) fn only_new(done: &mut [Done], before: &Generation, now: u64) {
-    let mut deleted: Vec<(Family, Arc<str>, Arc<str>, Option<Vec<Element<ElementValue>>>)> = Vec::new();
+    /// Elements of a set by its family, table and name; without a list all.
+    type Deleted = (Family, Arc<str>, Arc<str>, Option<Vec<Element<ElementValue>>>);
+    let mut deleted: Vec<Deleted> = Vec::new();
     for Done { change, handle, .. } in done {
         match change {
             Change::DeleteElements { family, table, set, elements, .. } => {
