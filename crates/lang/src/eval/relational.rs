@@ -122,8 +122,13 @@ impl Eval<'_, '_> {
     }
 
     fn equality(&mut self, op: &mut RelOp, left: &mut Expr, right: &mut Expr, loc: Loc) -> Result {
-        if matches!(*op, RelOp::Implicit | RelOp::Eq) {
-            self.note_protocol(left, right, loc);
+        // To nft a comparison stands where its operator stands, if it has one.
+        match op {
+            RelOp::Eq if right.loc.start > left.loc.start => {
+                self.note_protocol(left, right, operator_place(right.loc, op.symbol()));
+            }
+            RelOp::Implicit | RelOp::Eq => self.note_protocol(left, right, loc),
+            _ => {}
         }
         if *op == RelOp::Neg && matches!(left.kind, ExprKind::Binop { .. }) {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
