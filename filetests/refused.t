@@ -14,7 +14,7 @@ rule ip6 saddr . ip6 daddr . ip6 saddr . ip6 daddr . tcp dport { 2001:db8::1 . 2
 refused
     4:61-121: Could not process rule: Invalid argument
     4:61-121: Could not process rule: No such file or directory
-    4:51-59: Could not process rule: Numerical result out of range
+    4:49-59: Could not process rule: Numerical result out of range
 
 test chains that call each other
 with chain a { jump b; }
