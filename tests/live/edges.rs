@@ -68,16 +68,9 @@ fn rules_log_to_standard_error_as_the_kernel_does() {
 #[test]
 fn frames_with_tags_pass_a_bridge_with_them() {
     let Some(mut net) = Net::new() else { return };
-    if !net.has("tcpdump") || !net.run(&net.r, "ip link add br0 type bridge").0 {
-        eprintln!("skipped: no bridges");
+    if !net.has("tcpdump") || !net.bridge() {
         return;
     }
-    net.ok(
-        &net.r,
-        "set -e
-         for d in r0 r1; do ip addr flush dev $d; ip link set $d master br0; done
-         ip link set br0 up",
-    );
     let script = format!("python3 {}/../../tests/live/tagged.py", env!("CARGO_MANIFEST_DIR"));
     for driver in ["packet", "xdp", "xdp-generic"] {
         // AF_XDP sees tags only where they are in the frame.

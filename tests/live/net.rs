@@ -182,6 +182,21 @@ impl Net {
         name
     }
 
+    /// Puts the router's devices into a bridge; `false`, and said, if the kernel has none.
+    pub fn bridge(&self) -> bool {
+        if !self.run(&self.r, "ip link add br0 type bridge").0 {
+            eprintln!("skipped: this kernel has no bridges");
+            return false;
+        }
+        self.ok(
+            &self.r,
+            "set -e
+             for d in r0 r1; do ip addr flush dev $d; ip link set $d master br0; done
+             ip link set br0 up",
+        );
+        true
+    }
+
     /// The namespace `a`, `r` or `b`.
     pub fn namespace(&self, which: char) -> &str {
         match which {

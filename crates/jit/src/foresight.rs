@@ -51,44 +51,8 @@ pub(crate) fn can_foresee(op: &Op) -> bool {
         | Op::Rshift { .. }
         | Op::Combine { .. }
         | Op::Byteorder { .. } => true,
-        Op::Verdict(_)
-        | Op::LoadLink { .. }
-        | Op::LoadInner { .. }
-        | Op::InTunnel(_)
-        | Op::PayloadSet { .. }
-        | Op::MetaSet { .. }
-        | Op::LookupDynamic { .. }
-        | Op::SetUpdate(_)
-        | Op::ObjectMap { .. }
-        | Op::Counter(_)
-        | Op::Stateful(_)
-        | Op::Log(_)
-        | Op::Exthdr { .. }
-        | Op::TcpOptionSet { .. }
-        | Op::TcpOptionReset { .. }
-        | Op::NumgenInc { .. }
-        | Op::NumgenRandom { .. }
-        | Op::Jhash { .. }
-        | Op::Symhash { .. }
-        | Op::Fib { .. }
-        | Op::Rt { .. }
-        | Op::Reject(_)
-        | Op::Dup { .. }
-        | Op::Fwd { .. }
-        | Op::CtState { .. }
-        | Op::Ct { .. }
-        | Op::CtSet { .. }
-        | Op::CtSetZone { .. }
-        | Op::Notrack
-        | Op::Nat(_)
-        | Op::Queue(_)
-        | Op::Synproxy(_)
-        | Op::FlowOffload(_)
-        | Op::Tproxy { .. }
-        | Op::Socket { .. }
-        | Op::Osf { .. }
-        | Op::Xfrm { .. }
-        | Op::Tunnel { .. } => false,
+        // Whatever else there is runs where the packet is.
+        _ => false,
     }
 }
 
