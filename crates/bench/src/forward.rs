@@ -9,13 +9,17 @@ use crate::flow::NET;
 use crate::frames::{Frames, flow, flow6};
 use crate::router::{Fate, Router, ruleset};
 
-const STATEFUL: &str = "table ip t {
-    chain f {
+fn stateful(family: &str) -> String {
+    format!(
+        "table {family} t {{
+    chain f {{
         type filter hook forward priority 0; policy drop
         ct state established,related accept
         ct state new accept
-    }
-}";
+    }}
+}}"
+    )
+}
 
 const MASQUERADE: &str = "table ip t {
     chain n {
@@ -36,14 +40,6 @@ route add 2001:db8:1::/64 via 2001:db8:3::7
     )
 }
 
-const STATEFUL6: &str = "table ip6 t {
-    chain f {
-        type filter hook forward priority 0; policy drop
-        ct state established,related accept
-        ct state new accept
-    }
-}";
-
 fn router(rules: &str, flows: usize) -> Router {
     let mut settings = Settings::default();
     settings.conntrack.max = settings.conntrack.max.max(2 * flows as u32);
@@ -51,6 +47,7 @@ fn router(rules: &str, flows: usize) -> Router {
 }
 
 pub(crate) fn variants() -> Vec<Variant> {
+    let stateful4 = stateful("ip");
     let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
     let many = Rc::new(Frames::hot((0..10_000).map(|n| flow(n, 9))));
     let most = Rc::new(Frames::hot((0..1_000_000).map(|n| flow(n, 9))));
@@ -63,22 +60,22 @@ pub(crate) fn variants() -> Vec<Variant> {
     let unanswered = Variant::new(
         "ct-new-10k",
         many.len() as u64,
-        router(STATEFUL, many.len()).sending(&many, Fate::Sent),
+        router(&stateful4, many.len()).sending(&many, Fate::Sent),
     );
     vec![
         variant("plain-1", "", &one),
         variant("plain-10k", "", &many),
         variant("plain-10k-cold", "", &cold),
         variant("plain-1m", "", &most),
-        variant("ct-1", STATEFUL, &one).against("plain-1"),
-        variant("ct-10k", STATEFUL, &many).against("plain-10k"),
-        variant("ct-10k-cold", STATEFUL, &cold).against("plain-10k-cold"),
-        variant("ct-1m", STATEFUL, &most).against("plain-1m"),
+        variant("ct-1", &stateful4, &one).against("plain-1"),
+        variant("ct-10k", &stateful4, &many).against("plain-10k"),
+        variant("ct-10k-cold", &stateful4, &cold).against("plain-10k-cold"),
+        variant("ct-1m", &stateful4, &most).against("plain-1m"),
         unanswered.against("plain-10k"),
         variant("masquerade-1", MASQUERADE, &one).against("plain-1"),
         variant("masquerade-10k", MASQUERADE, &many).against("plain-10k"),
         variant("masquerade-10k-cold", MASQUERADE, &cold).against("plain-10k-cold"),
         variant("plain6-10k", "", &many6).against("plain-10k"),
-        variant("ct6-10k", STATEFUL6, &many6).against("plain6-10k"),
+        variant("ct6-10k", &stateful("ip6"), &many6).against("plain6-10k"),
     ]
 }

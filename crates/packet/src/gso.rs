@@ -4,6 +4,8 @@
 //! The transport checksum of a super-packet is not there yet (`CHECKSUM_PARTIAL`): it is made when the packet leaves,
 //! by the device or by [`segments`]. Until then nobody need look at it.
 
+use std::net::Ipv4Addr;
+
 use penstock_wire::{checksum, ethernet, ipv4, ipv6, protocol, tcp, udp, vlan};
 
 /// What the segments of a super-packet are (`SKB_GSO_*`).
@@ -91,7 +93,7 @@ impl Headers {
 
     /// Offset of the checksum from the transport header.
     pub fn checksum_offset(&self) -> usize {
-        if self.protocol == protocol::TCP { 16 } else { 6 }
+        checksum_offset(self.protocol)
     }
 
     /// Sum over the pseudo header for a transport header and data of `len` bytes.
@@ -162,20 +164,24 @@ fn may_be_begun(frame: &[u8]) -> bool {
     }
     let len = usize::from(word(NETWORK + 2));
     let protocol = head[NETWORK + 9];
-    let (header, checksum) = match protocol {
-        protocol::UDP => (udp::LEN, 6),
-        protocol::TCP => (tcp::LEN, 16),
+    let header = match protocol {
+        protocol::UDP => udp::LEN,
+        protocol::TCP => tcp::LEN,
         _ => return true,
     };
     if len < ipv4::LEN + header || NETWORK + len > frame.len() {
         return true;
     }
-    let sum = checksum::Sum::new()
-        .u32(u32::from_be_bytes([head[26], head[27], head[28], head[29]]))
-        .u32(u32::from_be_bytes([head[30], head[31], head[32], head[33]]))
-        .u16(protocol.into())
-        .u16((len - ipv4::LEN) as u16);
-    be16(frame, TRANSPORT + checksum) == Some(sum.folded())
+    let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
+    let (src, dst) = (address(NETWORK + 12), address(NETWORK + 16));
+    let sum = checksum::pseudo_v4(src, dst, protocol, (len - ipv4::LEN) as u32);
+    be16(frame, TRANSPORT + checksum_offset(protocol)) == Some(sum.folded())
+}
+
+/// Offset of the checksum of TCP or UDP from the transport header.
+#[inline]
+fn checksum_offset(protocol: u8) -> usize {
+    if protocol == protocol::TCP { 16 } else { 6 }
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {

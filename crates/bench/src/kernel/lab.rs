@@ -133,7 +133,8 @@ fn remove_leftovers() {
     }
 }
 
-fn run(tool: &str, args: &[&str], input: &str) -> Result<()> {
+/// Runs a tool to its end.
+pub(super) fn run(tool: &str, args: &[&str], input: &str) -> Result<()> {
     let line = || format!("{tool} {}", args.join(" "));
     let mut command = Command::new(tool);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -9,14 +9,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::generator::{Frames, Generator};
-use super::lab::{self, Bounds, Lab};
+use super::lab::{self, Bounds, Lab, run};
 use super::live::{FLOWTABLE, Stream};
 use super::process::{Process, up};
 use super::{FLOWS, Result, STATEFUL};
@@ -127,16 +127,6 @@ impl Saturated {
     }
 }
 
-/// Runs a tool to its end.
-fn tool(program: &str, args: &[&str]) -> Result<()> {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| format!("{program}: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-    }
-}
-
 /// Files of a process, gone when this is dropped.
 struct Directory(PathBuf);
 
@@ -165,7 +155,7 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
     fs::create_dir_all(&files.0).map_err(|e| format!("{}: {e}", files.0.display()))?;
     let file = |name: &str| files.0.join(name).display().to_string();
     let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-    tool("ovsdb-tool", &["create", &file("db"), schema])?;
+    run("ovsdb-tool", &["create", &file("db"), schema], "")?;
     let socket = file("db.sock");
     let remote = format!("unix:{socket}");
     let start = |program: &str, args: &[&str]| {
@@ -176,7 +166,7 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
     };
     let mut database = start("ovsdb-server", &[&file("db"), &format!("--remote=p{remote}")])?;
     database.wait(|| Path::new(&socket).exists())?;
-    let vsctl = |args: &[&str]| tool("ovs-vsctl", &[&[&*format!("--db={remote}")], args].concat());
+    let vsctl = |args: &[&str]| run("ovs-vsctl", &[&[&*format!("--db={remote}")], args].concat(), "");
     vsctl(&["--no-wait", "init"])?;
     let threads = format!("other_config:pmd-cpu-mask={:#x}", 1u64 << lab.processor());
     vsctl(&["--no-wait", "set", "Open_vSwitch", ".", &threads])?;
@@ -203,7 +193,7 @@ fn open_vswitch(lab: &Lab) -> Result<Vec<Process>> {
         mac(lab::R1),
         mac(lab::BEHIND)
     );
-    tool("ovs-ofctl", &["add-flow", &format!("unix:{bridge}"), &actions])?;
+    run("ovs-ofctl", &["add-flow", &format!("unix:{bridge}"), &actions], "")?;
     // Sockets and threads are made after it has answered.
     thread::sleep(Duration::from_secs(1));
     Ok(vec![database, switch])
