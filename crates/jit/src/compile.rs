@@ -12,6 +12,7 @@ use crate::analysis::Needs;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, Foresight, Frames, Functions, OnePacket};
+use crate::each::Each;
 use crate::frame::{Facts, Finish, Frame, Windows};
 use crate::host::Helpers;
 use crate::outcome::{self, ACCEPTED};
@@ -247,28 +248,10 @@ impl Making<'_> {
             return Err(CompileError::Code("a burst has five parameters".into()));
         };
         let memory = asm.stack(64);
-        let (head, index) = asm.block_with(Width::Long);
-        let (decided, decision) = asm.block_with(Width::Long);
-        let (body, out) = (asm.block(), asm.block());
-        let zero = asm.long(0);
-        asm.jump_with(head, zero);
-        asm.at(head);
-        let more = asm.is(index, Is::Below, count);
-        asm.branch(more, body, out);
-        asm.at(out);
-        asm.ret(zero);
-        asm.at(body);
-        let size = asm.long(size_of::<Packet>() as u64);
-        let offset = asm.multiply(index, size);
-        let packet = asm.add(packets, offset);
-        self.body(asm, packet, (host, cells), memory, (number, list), Finish::Block(decided))?;
-        asm.at(decided);
-        let offset = asm.shift_left(index, 3);
-        let place = asm.add(decisions, offset);
-        asm.store(decision, place, 0);
-        let one = asm.long(1);
-        let next = asm.add(index, one);
-        asm.jump_with(head, next);
+        let each = Each::begin(asm, packets, count, size_of::<Packet>());
+        let finish = Finish::Block(each.decided);
+        self.body(asm, each.item, (host, cells), memory, (number, list), finish)?;
+        each.end(asm, decisions);
         Ok(())
     }
 

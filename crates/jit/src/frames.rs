@@ -11,6 +11,7 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::compile::{ETH_P_IP, ETH_P_IPV6, Entry, List, Making, NFPROTO_IPV4, NFPROTO_IPV6};
+use crate::each::Each;
 use crate::frame::{Facts, Finish, Frame, Header, Known, Window, Windows};
 use crate::outcome::{ACCEPTED, UNUSUAL};
 
@@ -60,24 +61,10 @@ impl Making<'_> {
                 return Err(CompileError::Code("frames have five parameters".into()));
             };
             let memory = asm.stack(64);
-            let (head, index) = asm.block_with(Width::Long);
-            let (decided, decision) = asm.block_with(Width::Long);
-            let (body, out, unusual) = (asm.block(), asm.block(), asm.cold_block());
             let zero = asm.long(0);
-            asm.jump_with(head, zero);
-            asm.at(head);
-            let more = asm.is(index, Is::Below, count);
-            asm.branch(more, body, out);
-            asm.at(out);
-            asm.ret(zero);
-            asm.at(unusual);
-            let left = asm.long(UNUSUAL);
-            asm.jump_with(decided, left);
-            asm.at(body);
-            let size = asm.long(size_of::<Received<'_>>() as u64);
-            let offset = asm.multiply(index, size);
-            let received = asm.add(frames, offset);
-            let found = find(asm, received, bytes, unusual);
+            let unusual = asm.cold_block();
+            let each = Each::begin(asm, frames, count, size_of::<Received<'_>>());
+            let found = find(asm, each.item, bytes, unusual);
             let mut frame = Frame {
                 image: self.program.image,
                 helpers: self.helpers,
@@ -92,7 +79,7 @@ impl Making<'_> {
                 windows: found.windows,
                 facts: Facts::default(),
                 way_out: None,
-                finish: Finish::Block(decided),
+                finish: Finish::Block(each.decided),
                 foresees: false,
                 profile: None,
                 asm,
@@ -108,13 +95,10 @@ impl Making<'_> {
             }
             self.entries(&mut frame, list, found.ethertype)?;
             let calls = frame.asm.calls;
-            asm.at(decided);
-            let offset = asm.shift_left(index, 3);
-            let place = asm.add(decisions, offset);
-            asm.store(decision, place, 0);
-            let one = asm.long(1);
-            let next = asm.add(index, one);
-            asm.jump_with(head, next);
+            asm.at(unusual);
+            let left = asm.long(UNUSUAL);
+            asm.jump_with(each.decided, left);
+            each.end(asm, decisions);
             Ok(calls)
         })??;
         // None of them may be called without a host.

@@ -46,6 +46,7 @@ mod background;
 mod chain;
 mod compile;
 mod compiled;
+mod each;
 mod filter;
 mod foresight;
 mod frame;

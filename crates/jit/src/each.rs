@@ -1,0 +1,46 @@
+//! A loop over things that lie one after the other, with a decision about each.
+
+use crate::asm::{Asm, Block, Is, Value, Width};
+
+/// The loop, while its body is made.
+pub(crate) struct Each {
+    head: Block,
+    index: Value,
+    /// Address of the one that is decided on.
+    pub(crate) item: Value,
+    /// Where the body goes with a decision.
+    pub(crate) decided: Block,
+    decision: Value,
+}
+
+impl Each {
+    /// Begins it over so many things of `size` bytes: the body follows. When all are decided on the function returns 0.
+    pub(crate) fn begin(asm: &mut Asm<'_>, items: Value, count: Value, size: usize) -> Each {
+        let (head, index) = asm.block_with(Width::Long);
+        let (decided, decision) = asm.block_with(Width::Long);
+        let (body, out) = (asm.block(), asm.block());
+        let zero = asm.long(0);
+        asm.jump_with(head, zero);
+        asm.at(head);
+        let more = asm.is(index, Is::Below, count);
+        asm.branch(more, body, out);
+        asm.at(out);
+        asm.ret(zero);
+        asm.at(body);
+        let size = asm.long(size as u64);
+        let offset = asm.multiply(index, size);
+        let item = asm.add(items, offset);
+        Each { head, index, item, decided, decision }
+    }
+
+    /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one follows.
+    pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value) {
+        asm.at(self.decided);
+        let offset = asm.shift_left(self.index, 3);
+        let place = asm.add(decisions, offset);
+        asm.store(self.decision, place, 0);
+        let one = asm.long(1);
+        let next = asm.add(self.index, one);
+        asm.jump_with(self.head, next);
+    }
+}
