@@ -18,6 +18,7 @@ mod policies;
 mod programs;
 mod see;
 mod systemd;
+mod taps;
 mod uppers;
 mod workers;
 

@@ -27,17 +27,18 @@ use crate::{log, nft, show};
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
-const DRIVERS: [&str; 4] = ["auto", "packet", "xdp", "xdp-generic"];
+const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 const OPTIONS: &[Opt] = &[
     long("rules", "the ruleset to begin with, as for `nft -f`; read again at SIGHUP")
         .takes("FILE", Values::Files),
     long(
         "driver",
-        "what carries frames: packet (packet sockets, super-packets whole), xdp (AF_XDP, as good as it\n\
-         works), xdp-generic; by default AF_XDP where it needs no copies, else packet sockets",
+        "what carries frames, of all ports or of one: packet (packet sockets, super-packets whole), xdp\n\
+         (AF_XDP, as good as it works), xdp-generic, tap (the other end of a TAP); by default the other end of a\n\
+         TAP that nobody has, AF_XDP where it needs no copies, else packet sockets",
     )
-    .takes("DRIVER", Values::OneOf(&DRIVERS)),
+    .takes("[DEV=]DRIVER...", Values::OneOf(&DRIVERS)),
     long(
         "workers",
         "threads that do packets, or auto: as many as some device has queues, and there are processors;\n\
@@ -77,7 +78,8 @@ fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock up DEV[=NAME]... [OPTIONS]\n\n\
          Makes each device a port of the dataplane. The host sees a TAP in its place, by the same name or by\n\
-         NAME, with everything that stood on the device. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
+         NAME, with everything that stood on the device; of a TAP that nobody has open the port is the other\n\
+         end. Runs until `penstock down`, SIGTERM or SIGINT.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 23));
     out
@@ -85,7 +87,6 @@ fn usage() -> String {
 
 struct Options {
     ports: Vec<PortConfig>,
-    driver: Driver,
     workers: Option<usize>,
     rules: Option<PathBuf>,
     engine: Engine,
@@ -104,7 +105,6 @@ struct Options {
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
     let mut options = Options {
         ports: Vec::new(),
-        driver: Driver::Auto,
         workers: Some(1),
         rules: None,
         engine: Engine::Jit,
@@ -119,6 +119,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         queues: Vec::new(),
         batch_time: Duration::from_secs(60),
     };
+    let (mut driver, mut of_one) = (Driver::Auto, Vec::new());
     let mut parser = lexopt::Parser::from_args(args);
     let sentence = |e: lexopt::Error| e.to_string();
     while let Some(arg) = parser.next().map_err(sentence)? {
@@ -126,9 +127,14 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("rules") => options.rules = Some(parser.value().map_err(sentence)?.into()),
             Long("driver") => {
                 let word = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let (device, word) =
+                    word.split_once('=').map_or((None, &*word), |(device, word)| (Some(device), word));
                 let found = Driver::NAMES.iter().find(|(name, _)| *name == word);
-                options.driver =
-                    found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
+                let found = found.map(|(_, d)| *d).ok_or_else(|| format!("there is no driver `{word}`"))?;
+                match device {
+                    Some(device) => of_one.push((device.to_owned(), found)),
+                    None => driver = found,
+                }
             }
             Long("workers") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
@@ -204,7 +210,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 if device.is_empty() || name.is_empty() {
                     return Err(format!("`{text}` is not DEV or DEV=NAME"));
                 }
-                let port = PortConfig { device: device.to_owned(), name: name.to_owned() };
+                let port =
+                    PortConfig { device: device.to_owned(), name: name.to_owned(), driver: Driver::Auto };
                 let taken = |p: &PortConfig| p.device == port.device || p.name == port.name;
                 if options.ports.iter().any(taken) {
                     return Err(format!("`{text}` is given twice"));
@@ -217,6 +224,11 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     if options.ports.is_empty() {
         return Err("no device is given".into());
     }
+    options.ports.iter_mut().for_each(|port| port.driver = driver);
+    for (device, driver) in of_one {
+        let port = options.ports.iter_mut().find(|port| port.device == device);
+        port.ok_or_else(|| format!("--driver {device}=...: `{device}` is not to be a port"))?.driver = driver;
+    }
     Ok(Some(options))
 }
 
@@ -228,7 +240,6 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let config = Config {
         ports: options.ports,
-        driver: options.driver,
         workers: options.workers,
         rules: options.rules,
         state: options.state.map(|path| KeepState { path, go_on_without: options.go_on_without }),
@@ -312,12 +323,17 @@ mod tests {
     fn devices_are_ports_by_their_own_or_another_name() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(ports("eth0 --driver xdp eth1=lan"), Ok(vec![pair("eth0", "eth0"), pair("eth1", "lan")]));
+        let line = "--driver tap0=tap tap0=guest --driver packet eth0";
+        let options = parse(line.split(' ').map(OsString::from)).unwrap().unwrap();
+        assert_eq!(options.ports.iter().map(|p| p.driver).collect::<Vec<_>>(), [Driver::Tap, Driver::Packet]);
         for (line, message) in [
             ("--driver packet", "no device is given"),
             ("eth0 eth0", "`eth0` is given twice"),
             ("eth0 eth1=eth0", "`eth1=eth0` is given twice"),
             ("eth0=", "`eth0=` is not DEV or DEV=NAME"),
             ("eth0 --driver dpdk", "there is no driver `dpdk`"),
+            ("eth0 --driver eth0=dpdk", "there is no driver `dpdk`"),
+            ("eth0 --driver eth1=xdp", "--driver eth1=...: `eth1` is not to be a port"),
             ("eth0 --workers 0", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers 65", "--workers takes `auto`, or a number from 1 to 64"),
             ("eth0 --workers all", "--workers takes `auto`, or a number from 1 to 64"),

@@ -48,6 +48,8 @@ pub struct PortConfig {
     pub device: String,
     /// What the host, and rules, are to call it.
     pub name: String,
+    /// What is to carry its frames.
+    pub driver: Driver,
 }
 
 /// Where ruleset, elements and connections are kept.
@@ -88,8 +90,6 @@ pub type TracePrinter = Box<dyn FnMut(&TraceRecord<'_>, &Packet, &mut String) + 
 pub struct Config {
     /// Devices.
     pub ports: Vec<PortConfig>,
-    /// What carries their frames.
-    pub driver: Driver,
     /// How many threads do packets; `None` for as many as the devices have queues, up to the processors.
     pub workers: Option<usize>,
     /// The ruleset to begin with, read again at `SIGHUP`.
@@ -177,7 +177,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let mut prepared = Vec::new();
     for port in &config.ports {
         let index = kept.as_ref().and_then(|kept| kept.index_of(&port.name));
-        prepared.push(prepare(&mut socket, &port.device, &port.name, index, workers > 1)?);
+        prepared.push(prepare(&mut socket, port, index, workers > 1)?);
     }
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
@@ -276,14 +276,16 @@ impl Daemon {
         let before = State::read(socket).map_err(failed("the kernel's network"))?;
         let mut followed = Vec::new();
         let mut ports = Vec::new();
-        for (taken, tap) in taken.iter().zip(taps) {
+        for ((taken, tap), wish) in taken.iter().zip(taps).zip(&config.ports) {
+            let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
             let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
             let wire = WireConfig::of(device);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
-            followed.push(Followed::new(taken.clone(), own, &device.link));
             let _shut = left.release(taken.device);
-            let port = Port::open(taken.clone(), wire, config.driver, tap, count)?;
+            let port = Port::open(taken.clone(), wire, driver, tap, count)?;
+            let end = port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
+            followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
         }
@@ -301,7 +303,7 @@ impl Daemon {
         let asks = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
         let offload = Offload::new(
-            ports.iter().map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(),
+            ports.iter().filter_map(|p| OffloadPort::of(&p.taken, &p.wire)).collect(),
             config.offload,
             pins,
         );
@@ -315,7 +317,6 @@ impl Daemon {
             workers: workers.clone(),
             for_one: false,
             asks: asks.clone(),
-            driver: config.driver,
             heir,
         };
         let net = Arc::new(follow.network());

@@ -34,19 +34,38 @@ pub(crate) enum Ask {
 pub(crate) struct Followed {
     pub(crate) taken: Taken,
     pub(crate) tap: Tap,
+    /// The file of the device, if that is a TAP of a neighbour's.
+    end: Option<Tap>,
+    driver: Driver,
     /// What kind of link the device is.
     pub(crate) kind: Arc<str>,
     /// What the TAP was told.
     carrier: Option<bool>,
+    /// What the device was told whose other end we are.
+    plugged: Option<bool>,
     /// The device has gone. It comes back under its name as a port, or another one, with this address.
     gone: bool,
+    /// That it cannot be taken again has been said.
+    complained: bool,
     mac: Mac,
 }
 
 impl Followed {
-    pub(crate) fn new(taken: Taken, tap: Tap, device: &Link) -> Self {
+    pub(crate) fn new(taken: Taken, tap: Tap, end: Option<Tap>, driver: Driver, device: &Link) -> Self {
         let kind = device.kind_name().into();
-        Followed { taken, tap, kind, carrier: None, gone: false, mac: device.mac }
+        let mac = device.mac;
+        Followed {
+            taken,
+            tap,
+            end,
+            driver,
+            kind,
+            carrier: None,
+            plugged: None,
+            gone: false,
+            complained: false,
+            mac,
+        }
     }
 
     /// Whether a device that nobody has taken is the one of this port, come back.
@@ -54,6 +73,9 @@ impl Followed {
         let link = &device.link;
         let named = *link.name == *self.taken.port;
         let alike = link.kind_name() == &*self.kind && link.mac == self.mac;
+        if self.taken.end.is_some() {
+            return named && device.tap.is_some();
+        }
         device.ethernet && !link.is_loopback() && device.master.is_none() && (named || alike)
     }
 }
@@ -70,7 +92,6 @@ pub(crate) struct Follow {
     /// One worker has all packets of the network.
     pub(crate) for_one: bool,
     pub(crate) asks: Arc<Inbox<Ask>>,
-    pub(crate) driver: Driver,
     pub(crate) heir: Heir,
 }
 
@@ -117,6 +138,8 @@ impl Follow {
     fn work(&mut self) {
         /// Part of the time that reading the state may take.
         const SHARE: u32 = 4;
+        /// How soon it is noticed, in milliseconds, what happens to the TAP of a neighbour in another namespace.
+        const LOOK: i32 = 500;
         let (mut changed, mut ready) = (Changed::default(), Vec::new());
         let mut earliest = Instant::now();
         self.follow_ports();
@@ -127,7 +150,8 @@ impl Follow {
             } else {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
-            let milliseconds = patience.map_or(-1, |p| p.as_millis().min(1000) as i32 + 1);
+            let idle = if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
+            let milliseconds = patience.map_or(idle, |p| p.as_millis().min(1000) as i32 + 1);
             let mut fds = vec![self.asks.as_fd()];
             // While there is to be a pause, notifications may pile up.
             if patience.is_none() {
@@ -156,6 +180,11 @@ impl Follow {
                 Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
             }
             if changed.is_empty() || Instant::now() < earliest {
+                if idle == LOOK {
+                    // The TAP may be elsewhere, or, come back, be held by whoever makes it.
+                    self.follow_ports();
+                    self.take_again();
+                }
                 continue;
             }
             let begun = Instant::now();
@@ -236,11 +265,18 @@ impl Follow {
         let mut again = false;
         for (number, device) in back {
             let Some(port) = self.ports.get_mut(number) else { continue };
-            let opened = resume(&mut self.socket, &port.taken, &device).and_then(|()| {
+            let resumed = match port.taken.end {
+                Some(_) => Ok(()),
+                None => resume(&mut self.socket, &port.taken, &device),
+            };
+            let opened = resumed.and_then(|()| {
                 let (name, index, config) = (&port.taken.port, device.link.index, WireConfig::of(&device));
                 // AF_XDP may ask for more locked memory than there is by now.
                 let workers = self.workers.count();
-                let wire = Wire::open(name, index, config, self.driver, workers).or_else(|e| {
+                let wire = Wire::open(name, index, config, port.driver, workers).or_else(|e| {
+                    if port.driver == Driver::Tap {
+                        return Err(e);
+                    }
                     log(format_args!("{e}: trying a packet socket"));
                     Wire::open(name, index, config, Driver::Packet, workers)
                 })?;
@@ -254,9 +290,11 @@ impl Follow {
                         port.taken.name, port.taken.port, wire.carrier
                     ));
                     port.taken.device = device.link.index;
-                    (port.gone, port.carrier) = (false, None);
+                    (port.gone, port.carrier, port.plugged, port.complained) = (false, None, None, false);
+                    port.end = wire.end.as_ref().and_then(|end| end.try_clone().ok());
                     self.heir.tell(number, device.link.index);
-                    if let Some(running) = self.offload.set_port(OffloadPort::of(&port.taken, &wire)) {
+                    let offload = OffloadPort::of(&port.taken, &wire);
+                    if let Some(running) = offload.and_then(|port| self.offload.set_port(port)) {
                         let meeting = Meeting::of(self.workers.count());
                         self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
                     }
@@ -264,7 +302,10 @@ impl Follow {
                     self.workers.tell_each(wire.share().into_iter().map(share));
                     again = true;
                 }
-                Err(e) => log(format_args!("{}: the device is back, but {e}", port.taken.name)),
+                Err(e) if !std::mem::replace(&mut port.complained, true) => {
+                    log(format_args!("{}: the device is back, but {e}", port.taken.name));
+                }
+                Err(_) => {}
             }
         }
         if again {
@@ -293,12 +334,26 @@ impl Follow {
         let devices = self.state.devices();
         for (number, port) in self.ports.iter_mut().enumerate() {
             let of = |index: u32| devices.iter().find(|d| d.link.index == index);
-            let carrier = of(port.taken.device).is_some_and(|d| d.carrier);
+            let carrier = match &port.end {
+                Some(end) => end.is_up(),
+                None => of(port.taken.device).is_some_and(|d| d.carrier),
+            };
             if port.carrier != Some(carrier) && port.tap.set_carrier(carrier).is_ok() {
                 port.carrier = Some(carrier);
             }
-            let (Some(tap), device) = (of(port.taken.tap), of(port.taken.device)) else { continue };
+            let Some(tap) = of(port.taken.tap) else { continue };
+            if let Some(end) = &port.end {
+                // All that the neighbour is to see of the host's end.
+                if port.plugged != Some(tap.link.up) && end.set_carrier(tap.link.up).is_ok() {
+                    port.plugged = Some(tap.link.up);
+                }
+                if end.is_there() {
+                    continue;
+                }
+            }
+            let device = of(port.taken.device).filter(|_| port.end.is_none());
             let Some(device) = device else {
+                port.end = None;
                 if !std::mem::replace(&mut port.gone, true) {
                     log(format_args!("{}: the device is gone", port.taken.port));
                     self.offload.lose_port(port.taken.tap);

@@ -44,6 +44,7 @@ mod lines;
 mod listing;
 mod metrics;
 mod offload;
+mod other_end;
 mod ports;
 mod probe;
 mod queues;

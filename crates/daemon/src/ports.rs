@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
-    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, promiscuous, xdp,
+    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, interface_index,
+    promiscuous, xdp,
 };
 
-use penstock_netlink::Device;
+use penstock_netlink::{Device, TapLink};
 use penstock_wire::ethernet::Mac;
 
 use crate::offload::Receives;
@@ -27,15 +28,18 @@ pub enum Driver {
     Xdp,
     /// AF_XDP in the kernel's generic way.
     XdpGeneric,
+    /// The other end of a TAP that nobody has.
+    Tap,
 }
 
 impl Driver {
     /// By the words of the command line.
-    pub const NAMES: [(&str, Driver); 4] = [
+    pub const NAMES: [(&str, Driver); 5] = [
         ("auto", Driver::Auto),
         ("packet", Driver::Packet),
         ("xdp", Driver::Xdp),
         ("xdp-generic", Driver::XdpGeneric),
+        ("tap", Driver::Tap),
     ];
 }
 
@@ -46,12 +50,15 @@ pub enum Carrier {
     Packet,
     /// AF_XDP.
     Xdp(XdpKind),
+    /// The file of a TAP.
+    Tap,
 }
 
 impl fmt::Display for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Carrier::Packet => f.write_str("packet socket"),
+            Carrier::Tap => f.write_str("TAP file"),
             Carrier::Xdp(XdpKind { mode: Mode::Generic, .. }) => f.write_str("AF_XDP, generic"),
             Carrier::Xdp(XdpKind { zero_copy: true, .. }) => f.write_str("AF_XDP, zero copy"),
             Carrier::Xdp(XdpKind { zero_copy: false, .. }) => f.write_str("AF_XDP, copies"),
@@ -81,8 +88,10 @@ pub struct Wire {
     pub spread: bool,
     /// The device, as programs on it need to know it.
     pub config: WireConfig,
-    /// How its frames are received.
-    pub(crate) receives: Receives,
+    /// How its frames are received, where programs on the device have a part in it.
+    pub(crate) receives: Option<Receives>,
+    /// The file, of a TAP whose other end we are.
+    pub(crate) end: Option<Tap>,
     /// Keeps the device promiscuous, and the kernel from what it receives.
     pub held: Held,
 }
@@ -105,7 +114,7 @@ pub struct WireShare {
 /// What holds as long as the port is there.
 #[derive(Debug)]
 pub struct Held {
-    _promiscuous: OwnedFd,
+    _promiscuous: Option<OwnedFd>,
     _shut: Option<Shut>,
 }
 
@@ -120,6 +129,8 @@ pub struct WireConfig {
     pub is_virtual: bool,
     /// Link address.
     pub mac: Mac,
+    /// What it is as a TAP.
+    pub tap: Option<TapLink>,
 }
 
 /// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this machine, or from the host of a
@@ -136,7 +147,8 @@ impl WireConfig {
     /// Of a device.
     pub fn of(device: &Device) -> Self {
         let is_virtual = !device.link.kind_name().is_empty();
-        WireConfig { mtu: device.link.mtu, queues: device.queues, is_virtual, mac: device.link.mac }
+        let Device { link, queues, tap, .. } = device;
+        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, mac: link.mac, tap: *tap }
     }
 }
 
@@ -172,11 +184,14 @@ impl Wire {
         workers: usize,
     ) -> Result<Wire, String> {
         let error = |e: std::io::Error| format!("{name}: {e}");
+        if driver == Driver::Tap {
+            return Wire::open_end(name, index, config, workers).map_err(error);
+        }
         let held_promiscuous = promiscuous(index).map_err(error)?;
         let fits = config.mtu as usize + FRAME <= xdp::LONGEST;
         let wish = match driver {
             Driver::Auto if fits && !config.is_virtual => Some(XdpWish::ZeroCopy),
-            Driver::Auto | Driver::Packet => None,
+            Driver::Auto | Driver::Packet | Driver::Tap => None,
             Driver::Xdp => Some(XdpWish::Any),
             Driver::XdpGeneric => Some(XdpWish::Generic),
         };
@@ -214,12 +229,32 @@ impl Wire {
             (Ok(shut), _) => Some(shut),
             // What the program does not redirect is little: nothing of it is for a device without addresses.
             (Err(_), Carrier::Xdp(_)) => None,
-            (Err(e), Carrier::Packet) => {
+            (Err(e), Carrier::Packet | Carrier::Tap) => {
                 return Err(format!("{name}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}"));
             }
         };
-        let held = Held { _promiscuous: held_promiscuous, _shut: shut };
-        Ok(Wire { carrier, sides, spread, config, receives, held })
+        let held = Held { _promiscuous: Some(held_promiscuous), _shut: shut };
+        Ok(Wire { carrier, sides, spread, config, receives: Some(receives), end: None, held })
+    }
+
+    /// The other end of a TAP. Where it may have several queues, each worker has one; else the first one receives.
+    fn open_end(name: &str, index: u32, config: WireConfig, workers: usize) -> std::io::Result<Wire> {
+        let several = config.tap.is_some_and(|tap| tap.several);
+        let end = Tap::open_end(name, several)?;
+        if interface_index(name)? != index {
+            return Err(std::io::ErrorKind::NotFound.into());
+        }
+        end.set_offloads(true)?;
+        let mut sides = Vec::new();
+        for worker in 0..workers {
+            let queue = if worker > 0 && several { end.queue()? } else { end.try_clone()? };
+            let receives = worker == 0 || several;
+            let rx = receives.then(|| queue.try_clone()).transpose()?.map(|tap| Rx::Tap(TapRx::new(tap)));
+            sides.push((rx.into_iter().collect(), Tx::Tap(TapTx::new(queue))));
+        }
+        let held = Held { _promiscuous: None, _shut: None };
+        let spread = several || workers == 1;
+        Ok(Wire { carrier: Carrier::Tap, sides, spread, config, receives: None, end: Some(end), held })
     }
 
     /// What each worker gets of it.
@@ -232,6 +267,6 @@ impl Wire {
 
     /// Lets the host hand over what the wire can take: super-packets, or only frames.
     pub fn fit(&self, tap: &Tap) -> std::io::Result<()> {
-        tap.set_offloads(self.carrier == Carrier::Packet)
+        tap.set_offloads(matches!(self.carrier, Carrier::Packet | Carrier::Tap))
     }
 }

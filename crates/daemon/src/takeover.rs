@@ -13,7 +13,9 @@ use penstock_netlink::links::{Change, Standing, change, rename, set_port};
 use penstock_netlink::upper::{Stands, move_uppers, uppers};
 use penstock_netlink::{Device, Socket, State, set_port_vlans};
 
+use crate::daemon::PortConfig;
 use crate::log;
+use crate::other_end::{End, own_mac};
 
 /// Longest name of a device.
 const NAME_MAX: usize = 15;
@@ -37,6 +39,8 @@ pub struct Taken {
     generate: u8,
     /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the host.
     pub isolated: Vec<String>,
+    /// The device is a TAP that stays what it is, and the port its other end.
+    pub end: Option<End>,
 }
 
 fn told<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
@@ -108,17 +112,17 @@ fn port_name(name: &str) -> String {
     format!("{}{END}", &name[..keep.unwrap_or(0)])
 }
 
-/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `name` is what the host is to call it,
-/// `wish` the index that its TAP is to have if no other device has it; `several` says that it is to have several queues.
+/// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `wish` is the index that its TAP is to have
+/// if no other device has it; `several` says that it is to have several queues.
 pub fn prepare(
     socket: &mut Socket,
-    device: &str,
-    name: &str,
+    port: &PortConfig,
     wish: Option<u32>,
     several: bool,
 ) -> Result<(Taken, Tap), String> {
     /// The kernel finds a number.
     const ANY: &str = "penstock%d";
+    let (device, name) = (port.device.as_str(), port.name.as_str());
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
     let link = &found.link;
@@ -128,54 +132,63 @@ pub fn prepare(
     if link.bridge().is_some() || link.vlan().is_some() {
         return Err(format!("{device}: a {} cannot be a port; what is below it can", link.kind_name()));
     }
-    let on_it = told(device, uppers(socket, link.index))?;
+    let end = End::of(found, port)?;
+    let on_it = if end.is_some() { Vec::new() } else { told(device, uppers(socket, link.index))? };
     if let Some(upper) = on_it.iter().find(|upper| upper.stands == Stands::Other) {
         return Err(format!(
             "{device}: the {} {} stands on it, which would get no frames; remove it first",
             upper.kind, upper.name
         ));
     }
-    if let Some(master) = found.master.as_ref().filter(|m| m.kind != "bridge") {
+    if let Some(master) = found.master.as_ref().filter(|m| end.is_none() && m.kind != "bridge") {
         return Err(format!("{device}: it is part of a {}", master.kind));
     }
     let renamed = device == name;
-    let port = if renamed { port_name(device) } else { device.to_owned() };
-    let clash = if renamed { &port } else { name };
+    let port_name = if renamed { port_name(device) } else { device.to_owned() };
+    let clash = if renamed { &port_name } else { name };
     if name.is_empty() || name.len() > NAME_MAX || state.device(clash).is_some() {
         return Err(format!("{clash}: there is such a device, or it is no name for one"));
     }
     let is_isolated = |d: &&Device| d.link.port.as_ref().is_some_and(|port| port.isolated);
-    let mut isolated: Vec<String> = is_isolated(&found).then(|| name.to_owned()).into_iter().collect();
-    let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
-    isolated.extend(vlans.map(|d| d.link.name.to_string()));
+    let mut isolated = Vec::new();
+    if end.is_none() {
+        isolated.extend(is_isolated(&found).then(|| name.to_owned()));
+        let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
+        isolated.extend(vlans.map(|d| d.link.name.to_string()));
+    }
     let tap = Tap::open_as(ANY, wish, several).or_else(|_| Tap::open_as(ANY, None, several));
     let tap = tap.map_err(|e| format!("a TAP: {e}"))?;
     let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
-    let attributes = [
-        Change::Mac(link.mac.0),
-        Change::Mtu(link.mtu),
-        Change::QueueLen(found.queue_len),
-        Change::Group(link.group),
+    let mac = if end.is_some() { own_mac(link.mac.0) } else { link.mac.0 };
+    let mut attributes = vec![Change::Mac(mac), Change::Mtu(link.mtu), Change::QueueLen(found.queue_len)];
+    if end.is_none() {
         // Its addresses come with everything else.
-        Change::Generate(1),
-    ];
+        attributes.extend([Change::Group(link.group), Change::Generate(1)]);
+    }
     told("the TAP", change(socket, index, &attributes))?;
-    copy_sysctls(device, tap.name());
+    if end.is_none() {
+        copy_sysctls(device, tap.name());
+    }
     let taken = Taken {
         name: name.to_owned(),
-        port,
+        port: port_name,
         before: device.to_owned(),
         device: link.index,
         tap: index,
         no_ipv6: read_sysctl(&sysctl("ipv6", device, "disable_ipv6")).is_some_and(|v| v == "1"),
         generate: found.generate,
         isolated,
+        end,
     };
     Ok((taken, tap))
 }
 
-/// Puts the TAP in the place of the device.
+/// Puts the TAP in the place of the device, or beside it, where that is a neighbour's.
 pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+    if taken.end.is_some() {
+        told(&taken.name, rename(socket, taken.tap, &taken.name))?;
+        return told(&taken.name, change(socket, taken.tap, &[Change::Up(true)]));
+    }
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.devices().iter().find(|d| d.link.index == taken.device);
     let found = found.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
@@ -225,6 +238,9 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
 /// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works wherever taking it stopped.
 /// The TAP itself goes with its last descriptor.
 pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+    if let Some(end) = taken.end {
+        return end.restore(socket, &taken.before);
+    }
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
     let Some(device) = of(taken.device) else { return Err(format!("{}: the device is gone", taken.port)) };
@@ -291,7 +307,8 @@ pub mod record {
             let (six, generate) = (u8::from(t.no_ipv6), t.generate);
             let numbers = format!("{} {} {six} {generate}", t.device, t.tap);
             let isolated: String = t.isolated.iter().map(|name| format!(" {name}")).collect();
-            format!("{} {} {} {numbers}{isolated}\n", t.name, t.port, t.before)
+            let end = t.end.map_or_else(String::new, |end| format!(" {}", end.word()));
+            format!("{} {} {} {numbers}{end}{isolated}\n", t.name, t.port, t.before)
         };
         fs::write(path, all.iter().map(line).collect::<String>())
     }
@@ -306,8 +323,14 @@ pub mod record {
             let mut number = || words.next()?.parse::<u32>().ok();
             let (device, tap, six) = (number()?, number()?, number()? != 0);
             let generate = number()? as u8;
-            let isolated = words.map(str::to_owned).collect();
-            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, isolated })
+            let (mut end, mut isolated) = (None, Vec::new());
+            for word in words {
+                match End::of_word(word) {
+                    Some(was) => end = Some(was),
+                    None => isolated.push(word.to_owned()),
+                }
+            }
+            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, isolated, end })
         });
         taken.collect()
     }

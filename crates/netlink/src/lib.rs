@@ -27,7 +27,7 @@ mod vlans;
 mod xdp;
 mod xfrm;
 
-pub use link::{Device, Master};
+pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};
 pub use socket::Socket;

@@ -66,6 +66,21 @@ pub struct Device {
     pub port_settings: Vec<u8>,
     /// `IFLA_INET6_ADDR_GEN_MODE`: how it makes its link-local address.
     pub generate: u8,
+    /// What it is as a TAP.
+    pub tap: Option<TapLink>,
+}
+
+/// A TAP as whoever opened it last, or made it, has left it (`IFLA_TUN_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapLink {
+    /// Its file has a header of its own before frames.
+    pub packet_info: bool,
+    /// Its file has a virtio-net header before frames.
+    pub vnet_header: bool,
+    /// It may have several queues.
+    pub several: bool,
+    /// Queues that programs have open, as far as the kernel tells: not of one that has one queue only.
+    pub open: u32,
 }
 
 fn mac(bytes: &[u8]) -> Mac {
@@ -126,6 +141,7 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         addresses6: Vec::new(),
     };
     Some(Device {
+        tap: data.filter(|_| kind_name == "tun").and_then(tap),
         link,
         ethernet: hardware == ARPHRD_ETHER,
         queues: all.u32(IFLA_NUM_RX_QUEUES).unwrap_or(1),
@@ -137,6 +153,24 @@ pub(crate) fn read(message: &Message) -> Option<Device> {
         },
         master,
         generate,
+    })
+}
+
+fn tap(data: Attributes<'_>) -> Option<TapLink> {
+    const TYPE: u16 = 3;
+    const PACKET_INFO: u16 = 4;
+    const VNET_HEADER: u16 = 5;
+    const SEVERAL: u16 = 7;
+    const QUEUES: u16 = 8;
+    const DISABLED: u16 = 9;
+    /// `IFF_TAP`
+    const TAP: u8 = 2;
+    let on = |kind: u16| data.u8(kind).is_some_and(|on| on != 0);
+    (data.u8(TYPE) == Some(TAP)).then(|| TapLink {
+        packet_info: on(PACKET_INFO),
+        vnet_header: on(VNET_HEADER),
+        several: on(SEVERAL),
+        open: data.u32(QUEUES).unwrap_or(0) + data.u32(DISABLED).unwrap_or(0),
     })
 }
 

@@ -77,21 +77,23 @@ pub(crate) struct OffloadPort {
 }
 
 impl OffloadPort {
-    /// A port whose device has been opened.
-    pub(crate) fn of(taken: &Taken, wire: &Wire) -> Self {
+    /// A port whose device has been opened; `None` of a TAP whose other end we are: what a program on that sees is what we
+    /// send.
+    pub(crate) fn of(taken: &Taken, wire: &Wire) -> Option<Self> {
         let Wire { config, receives, .. } = wire;
-        OffloadPort {
+        let receives = receives.clone()?;
+        Some(OffloadPort {
             name: taken.name.clone(),
             tap: taken.tap,
             device: taken.device,
             mac: config.mac,
             is_virtual: config.is_virtual,
             super_packets: has_super_packets(&taken.before, config),
-            receives: receives.clone(),
+            receives,
             flows: None,
             chains: None,
             programs: chains::programs(),
-        }
+        })
     }
 
     /// Where flows are forwarded.

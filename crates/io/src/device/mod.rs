@@ -31,7 +31,7 @@ pub use bpf::{Redirect, Shut};
 pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};
 pub use sys::{interface_index, wait};
-pub use tap::{Tap, TapRx, TapTx};
+pub use tap::{Tap, TapHeaders, TapRx, TapTx};
 pub use xdp::{XdpDevice, XdpKind, XdpRx, XdpTx, XdpWish};
 
 /// Frames of a burst at most.

@@ -1,4 +1,8 @@
-//! TAPs: a device of the host whose other end is here.
+//! TAPs: devices of the host whose other end, a file, is here.
+//!
+//! A TAP that we make is gone when its last file is closed. One that is there already, made persistent by somebody
+//! (`ip tuntap add`), is opened by its name in its network namespace; it may be moved to another one afterwards. What its file
+//! is like (headers before frames, offloads) is said by whoever opens it, and stays so when it is closed.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,6 +18,9 @@ use super::{BURST, Received, SUPER, vnet};
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNGETIFF: libc::c_ulong = 0x8004_54d2;
+const TUNGETVNETHDRSZ: libc::c_ulong = 0x8004_54d7;
+const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
 const TUNSETIFINDEX: libc::c_ulong = 0x4004_54da;
 const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
@@ -26,6 +33,28 @@ const IFF_MULTI_QUEUE: i16 = 0x0100;
 const TCP_OFFLOADS: libc::c_ulong = 0xf;
 /// `TUN_F_USO4`, `_USO6`.
 const UDP_OFFLOADS: libc::c_ulong = 0x60;
+
+/// What a TAP's file is like, besides frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapHeaders {
+    /// Frames have a header of the file's own before them.
+    pub packet_info: bool,
+    /// Frames have a virtio-net header before them.
+    pub vnet_header: bool,
+    /// The device may have several queues, each a file.
+    pub several: bool,
+}
+
+impl TapHeaders {
+    fn flags(self) -> i16 {
+        let TapHeaders { packet_info, vnet_header, several } = self;
+        let given = |on: bool, flag: i16| if on { flag } else { 0 };
+        IFF_TAP
+            | given(!packet_info, IFF_NO_PI)
+            | given(vnet_header, IFF_VNET_HDR)
+            | given(several, IFF_MULTI_QUEUE)
+    }
+}
 
 /// Our end of a TAP. Clones are the same end.
 #[derive(Debug)]
@@ -53,6 +82,76 @@ impl Tap {
     /// flow by the queue that the answers came by.
     pub fn queue(&self) -> io::Result<Tap> {
         Tap::attach(&self.name, None, self.flags)
+    }
+
+    /// Opens a TAP that is there; the kernel would make one that is not. `several` is what it was made as.
+    ///
+    /// # Errors
+    /// `EBUSY` if another program has it open, also where several may have queues: they would have to agree on what stands
+    /// before frames. `EPERM` if it belongs to another user. `EINVAL` if it was made otherwise.
+    pub fn open_end(name: &str, several: bool) -> io::Result<Tap> {
+        let queues = if several { IFF_MULTI_QUEUE } else { 0 };
+        let tap = Tap::attach(name, None, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)?;
+        // What we say does not count where somebody has another queue.
+        if tap.request()? & IFF_VNET_HDR == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        tap.set_header_len(vnet::LEN as i32)?;
+        Ok(tap)
+    }
+
+    /// Opens a TAP that is there as it was opened before, to find out whether anybody has it. Gives the length of the
+    /// virtio-net header that it has, or would have, before frames. Errors are those of [`Tap::open_end`].
+    pub fn probe(name: &str, was: TapHeaders) -> io::Result<i32> {
+        Tap::attach(name, None, was.flags())?.header_len()
+    }
+
+    /// Leaves a TAP as if we had never had it. Nobody has it open any more: of one that may have several queues the kernel
+    /// does not say, and goes on with what the others have said.
+    pub fn restore(name: &str, was: TapHeaders, header_len: i32) -> io::Result<()> {
+        let tap = Tap::attach(name, None, was.flags())?;
+        tap.set_offloads(false)?;
+        tap.set_header_len(header_len)
+    }
+
+    fn number(&self, request: libc::c_ulong) -> io::Result<i32> {
+        let mut number = 0i32;
+        // SAFETY: a pointer to a number that lives through the call.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request, &raw mut number) }.into())?;
+        Ok(number)
+    }
+
+    fn header_len(&self) -> io::Result<i32> {
+        self.number(TUNGETVNETHDRSZ)
+    }
+
+    fn set_header_len(&self, len: i32) -> io::Result<()> {
+        // SAFETY: a pointer to a number that lives through the call.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETVNETHDRSZ, &raw const len) }.into())?;
+        Ok(())
+    }
+
+    /// The flags that it has.
+    fn request(&self) -> io::Result<i16> {
+        // SAFETY: all zeroes are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // SAFETY: the request lives through the call, which writes name and flags into it.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNGETIFF, &raw mut request) }.into())?;
+        // SAFETY: the kernel has set this one of the fields that share their place.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    /// Whether the device is there, in whatever namespace.
+    pub fn is_there(&self) -> bool {
+        self.request().is_ok()
+    }
+
+    /// Whether the device is up, in whatever namespace.
+    pub fn is_up(&self) -> bool {
+        let mut fd = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one entry, which lives through the call.
+        unsafe { libc::poll(&raw mut fd, 1, 0) };
+        fd.revents & (libc::POLLOUT | libc::POLLERR) == libc::POLLOUT
     }
 
     fn attach(name: &str, index: Option<u32>, flags: i16) -> io::Result<Tap> {
