@@ -23,7 +23,8 @@ pub(crate) type Frames = unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet
 
 pub(crate) type Foresight = unsafe extern "C" fn(*const &Head, u64) -> u64;
 
-/// The code of a generation. It holds on to the generation, and its memory goes when it is dropped.
+/// The code of a generation, which several workers may run at the same time: what differs between them is an argument. It
+/// holds on to the generation, and its memory goes when it is dropped.
 pub struct Compiled {
     pub(crate) code: Code,
     /// By number of the list.
@@ -68,9 +69,9 @@ impl Compiled {
         self.interpreted
     }
 
-    /// Ticks of rules and stages so far, if the code was made to count them.
-    pub fn profile(&self) -> Vec<ProfileLine> {
-        self.profile.as_ref().map_or(Vec::new(), |profile| profile.lines())
+    /// Ticks of rules and stages so far with a worker, if the code was made to count them.
+    pub fn profile(&self, worker: WorkerNumber) -> Vec<ProfileLine> {
+        self.profile.as_ref().map_or(Vec::new(), |profile| profile.lines(worker))
     }
 
     /// Whether there is code for bursts of a list ([`Bursts`](crate::Bursts)).

@@ -294,8 +294,8 @@ impl Frame<'_, '_> {
     /// From here on time counts for something.
     pub(crate) fn tick(&mut self, number: u64) {
         if let Some(profile) = self.profile {
-            let arguments = [profile, number].map(|number| self.asm.long(number));
-            self.asm.call_address(Address::of_tick(), &arguments);
+            let [profile, number] = [profile, number].map(|number| self.asm.long(number));
+            self.asm.call_address(Address::of_tick(), &[profile, number, self.cells]);
         }
     }
 

@@ -5,8 +5,11 @@
 //! other, not what they cost without it. What a packet brings about meanwhile (an answer that passes other hooks) ends the
 //! count of what brought it about.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use penstock_program::WorkerNumber;
+use penstock_program::cells::WORKERS;
 use penstock_program::image::RuleIndex;
 
 /// What ticks are counted for.
@@ -34,13 +37,20 @@ pub struct ProfileLine {
     pub ticks: u64,
 }
 
-/// The counts. Written by one worker at a time; relaxed atomics, so that others may read meanwhile.
+/// The counts of all workers.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    /// Count and ticks by number; number 0 is what is between lists.
-    cells: Box<[[AtomicU64; 2]]>,
     rules: usize,
     stages: Vec<(usize, usize)>,
+    /// By worker; there from the first tick on.
+    workers: Box<[OnceLock<Ticks>]>,
+}
+
+/// The counts of one worker, written by nobody else; relaxed atomics, so that others may read meanwhile.
+#[derive(Debug)]
+struct Ticks {
+    /// Count and ticks by number; number 0 is what is between lists.
+    cells: Box<[[AtomicU64; 2]]>,
     current: AtomicU64,
     since: AtomicU64,
 }
@@ -66,8 +76,12 @@ fn now() -> u64 {
 impl Profile {
     /// For so many rules, and entries of lists that are no chains.
     pub(crate) fn new(rules: usize, stages: Vec<(usize, usize)>) -> Self {
-        let cells = (0..1 + rules + stages.len()).map(|_| Default::default()).collect();
-        Profile { cells, rules, stages, current: AtomicU64::new(0), since: AtomicU64::new(0) }
+        Profile { rules, stages, workers: (0..WORKERS).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn ticks(&self) -> Ticks {
+        let cells = (0..1 + self.rules + self.stages.len()).map(|_| Default::default()).collect();
+        Ticks { cells, current: AtomicU64::new(0), since: AtomicU64::new(0) }
     }
 
     pub(crate) fn number_of_rule(rule: u32) -> u64 {
@@ -79,25 +93,28 @@ impl Profile {
         stage.map_or(0, |stage| (1 + self.rules + stage) as u64)
     }
 
-    /// From now on ticks count for `number`.
+    /// From now on ticks of a worker count for `number`.
     #[inline]
-    pub(crate) fn tick(&self, number: u64) {
+    pub(crate) fn tick(&self, number: u64, worker: WorkerNumber) {
+        let Some(ticks) = self.workers.get(worker.get()) else { return };
+        let ticks = ticks.get_or_init(|| self.ticks());
         let at = now();
-        let elapsed = at.wrapping_sub(self.since.load(Relaxed));
+        let elapsed = at.wrapping_sub(ticks.since.load(Relaxed));
         let add = |number: u64, which: usize, much: u64| {
-            if let Some(cell) = self.cells.get(number as usize) {
+            if let Some(cell) = ticks.cells.get(number as usize) {
                 cell[which].store(cell[which].load(Relaxed).wrapping_add(much), Relaxed);
             }
         };
-        add(self.current.load(Relaxed), 1, elapsed);
+        add(ticks.current.load(Relaxed), 1, elapsed);
         add(number, 0, 1);
-        self.current.store(number, Relaxed);
-        self.since.store(at, Relaxed);
+        ticks.current.store(number, Relaxed);
+        ticks.since.store(at, Relaxed);
     }
 
-    /// What was begun at least once.
-    pub(crate) fn lines(&self) -> Vec<ProfileLine> {
-        let lines = self.cells.iter().enumerate().skip(1).filter_map(|(number, cell)| {
+    /// What a worker has begun at least once.
+    pub(crate) fn lines(&self, worker: WorkerNumber) -> Vec<ProfileLine> {
+        let Some(ticks) = self.workers.get(worker.get()).and_then(OnceLock::get) else { return Vec::new() };
+        let lines = ticks.cells.iter().enumerate().skip(1).filter_map(|(number, cell)| {
             let [count, ticks] = [cell[0].load(Relaxed), cell[1].load(Relaxed)];
             let what = match number.checked_sub(1 + self.rules) {
                 Some(stage) => {
@@ -116,9 +133,9 @@ impl Profile {
 ///
 /// # Safety
 /// `profile` is that of the code that calls, which lives as long as the code.
-pub(crate) unsafe extern "C" fn tick(profile: *const Profile, number: u64) -> u64 {
+pub(crate) unsafe extern "C" fn tick(profile: *const Profile, number: u64, distance: u64) -> u64 {
     // SAFETY: the caller vouches for it.
-    unsafe { &*profile }.tick(number);
+    unsafe { &*profile }.tick(number, WorkerNumber::at_distance(distance as usize));
     0
 }
 
@@ -127,13 +144,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_count_for_what_began_last() {
+    fn ticks_count_for_what_a_worker_began_last() {
         let profile = Profile::new(2, vec![(0, 3)]);
+        let (first, second) = (WorkerNumber::FIRST, WorkerNumber::new(1).expect("a worker"));
         let stage = profile.number_of_stage(0, 3);
         for number in [Profile::number_of_rule(1), stage, Profile::number_of_rule(1), 0] {
-            profile.tick(number);
+            profile.tick(number, first);
         }
-        let lines: Vec<_> = profile.lines().into_iter().map(|l| (l.what, l.count)).collect();
-        assert_eq!(lines, [(Profiled::Rule(RuleIndex(1)), 2), (Profiled::Stage { list: 0, entry: 3 }, 1)]);
+        profile.tick(stage, second);
+        let lines = |worker| profile.lines(worker).into_iter().map(|l| (l.what, l.count)).collect::<Vec<_>>();
+        let stage = |count| (Profiled::Stage { list: 0, entry: 3 }, count);
+        assert_eq!(lines(first), [(Profiled::Rule(RuleIndex(1)), 2), stage(1)]);
+        assert_eq!(lines(second), [stage(1)]);
     }
 }

@@ -1,6 +1,6 @@
 //! Machine code of the hook lists: when it is made, and which is in force.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use penstock_jit::{Background, CompileError, Compiled, Helpers, Options, Pending, compile};
 use penstock_ruleset::link::Linked;
@@ -19,25 +19,50 @@ pub enum Engine {
     JitAtOnce,
 }
 
+/// The thread that makes code for all workers of a path, from the first time on that one wants some; none if the system has
+/// no thread to give.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compiler(Arc<OnceLock<Option<Background>>>);
+
+impl Compiler {
+    fn background(&self) -> Option<&Background> {
+        self.0.get_or_init(|| Background::start().ok()).as_ref()
+    }
+}
+
 /// The code of the generation in force. There is one for each kind of sink that packets are sent to.
 #[derive(Debug, Default)]
 pub(crate) struct Codes {
     pub(crate) engine: Engine,
     options: Options,
-    background: Option<Background>,
+    compiler: Compiler,
     made: Vec<(&'static Helpers, Made)>,
 }
 
 #[derive(Debug)]
 enum Made {
-    Pending(Pending),
-    Ready(Arc<Compiled>),
-    Failed(CompileError),
+    InBackground(Pending),
+    AtOnce(Result<Box<Compiled>, CompileError>),
+}
+
+impl Made {
+    #[inline]
+    fn result(&self) -> Option<Result<&Compiled, &CompileError>> {
+        match self {
+            Made::InBackground(pending) => pending.get().map(|made| made.as_ref().map(|code| &**code)),
+            Made::AtOnce(made) => Some(made.as_deref()),
+        }
+    }
 }
 
 impl Codes {
     /// More kinds of sinks get no code.
     const KINDS: usize = 4;
+
+    /// Code that this thread makes, if it is made in the background.
+    pub(crate) fn by(compiler: Compiler) -> Self {
+        Codes { compiler, ..Codes::default() }
+    }
 
     pub(crate) fn set_engine(&mut self, engine: Engine, options: Options) {
         (self.engine, self.options) = (engine, options);
@@ -51,18 +76,12 @@ impl Codes {
 
     /// The code that is in force.
     pub(crate) fn ready(&self) -> impl Iterator<Item = &Compiled> {
-        self.made.iter().filter_map(|(_, made)| match made {
-            Made::Ready(code) => Some(&**code),
-            Made::Pending(_) | Made::Failed(_) => None,
-        })
+        self.made.iter().filter_map(|(_, made)| made.result()?.ok())
     }
 
     /// Why there is no code.
     pub(crate) fn error(&self) -> Option<&CompileError> {
-        self.made.iter().find_map(|(_, made)| match made {
-            Made::Failed(error) => Some(error),
-            Made::Pending(_) | Made::Ready(_) => None,
-        })
+        self.made.iter().find_map(|(_, made)| made.result()?.err())
     }
 
     /// The code for a kind of sink; asks for it the first time.
@@ -85,32 +104,16 @@ impl Codes {
             }
             None => return None,
         };
-        let made = &mut self.made.get_mut(at)?.1;
-        if let Made::Pending(pending) = made
-            && let Some(result) = pending.take()
-        {
-            *made = result.map_or_else(Made::Failed, Made::Ready);
-        }
-        match made {
-            Made::Ready(code) => Some(code),
-            Made::Pending(_) | Made::Failed(_) => None,
-        }
+        self.made.get(at)?.1.result()?.ok()
     }
 
-    fn make(&mut self, helpers: &'static Helpers, linked: &Arc<Linked>, hooks: &Hooks) -> Made {
+    fn make(&self, helpers: &'static Helpers, linked: &Arc<Linked>, hooks: &Hooks) -> Made {
         let (lists, options) = (hooks.code_lists(), self.options);
-        if self.engine == Engine::Jit {
-            if self.background.is_none() {
-                self.background = Background::start().ok();
-            }
-            if let Some(background) = &self.background {
-                let pending = background.compile(linked.clone(), lists.to_vec(), helpers, options);
-                return Made::Pending(pending);
-            }
+        if self.engine == Engine::Jit
+            && let Some(background) = self.compiler.background()
+        {
+            return Made::InBackground(background.compile(linked, lists, helpers, options));
         }
-        match compile(linked.clone(), lists, helpers, options) {
-            Ok(code) => Made::Ready(Arc::new(code)),
-            Err(error) => Made::Failed(error),
-        }
+        Made::AtOnce(compile(linked.clone(), lists, helpers, options).map(Box::new))
     }
 }

@@ -68,7 +68,7 @@ impl Dataplane {
         let linked = Arc::new(Linked::default());
         let hooks = Arc::new(Hooks::new(&net, &linked, &[]));
         let state = State::new(&net, &settings, member);
-        let codes = Codes::default();
+        let codes = Codes::by(member.compiler());
         let packets = Packets::default();
         Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
     }
@@ -128,10 +128,10 @@ impl Dataplane {
         self.codes.set_engine(engine, options);
     }
 
-    /// Where machine code of the generation in force has spent its time, if it was made to tell: the name of each rule
-    /// (family, table, chain, handle) or stage that was begun, how often, and ticks of the processor's clock.
+    /// Where machine code of the generation in force has spent this worker's time, if it was made to tell: the name of each
+    /// rule (family, table, chain, handle) or stage that was begun, how often, and ticks of the processor's clock.
     pub fn profile(&self) -> Vec<(String, u64, u64)> {
-        let lines = self.codes.ready().flat_map(|code| code.profile());
+        let lines = self.codes.ready().flat_map(|code| code.profile(self.state.worker));
         let named = lines.map(|line| {
             let name = match line.what {
                 Profiled::Rule(rule) => rule_name(&self.linked.image, rule),

@@ -1,10 +1,12 @@
-//! What the dataplanes of several workers have in common beside the rules: whose a packet is, and limits.
+//! What the dataplanes of several workers have in common beside the rules: whose a packet is, limits, and who makes machine
+//! code.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_conntrack::Conntrack;
 
+use crate::code::Compiler;
 use crate::limit::Limits;
 use crate::settings::Settings;
 
@@ -13,6 +15,7 @@ use crate::settings::Settings;
 pub struct Shared {
     tracking: Arc<penstock_conntrack::Shared>,
     limits: [SharedLimits; 2],
+    compiler: Compiler,
     seed: u64,
 }
 
@@ -21,7 +24,7 @@ impl Shared {
     pub fn new(workers: usize, settings: &Settings) -> Self {
         let seed = unknown_seed();
         let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, seed);
-        Shared { tracking, limits: Default::default(), seed }
+        Shared { tracking, limits: Default::default(), compiler: Compiler::default(), seed }
     }
 
     /// Whose packets are.
@@ -71,6 +74,11 @@ impl Member {
     /// What nobody may guess, and all workers know, comes from this.
     pub(crate) fn secrets(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.shared.as_ref().map_or_else(unknown_seed, |shared| shared.seed))
+    }
+
+    /// Who makes machine code.
+    pub(crate) fn compiler(&self) -> Compiler {
+        self.shared.as_ref().map_or_else(Compiler::default, |shared| shared.compiler.clone())
     }
 
     pub(crate) fn limits(&self) -> [SharedLimits; 2] {

@@ -59,6 +59,11 @@ impl WorkerNumber {
     pub fn distance(self) -> usize {
         self.get() * size_of::<Row>()
     }
+
+    /// The worker whose cells are so far from those of the first one.
+    pub fn at_distance(distance: usize) -> Self {
+        WorkerNumber((distance / size_of::<Row>() % WORKERS) as u8)
+    }
 }
 
 /// The cells of a counter, which only count up, from whatever they hold.
@@ -150,6 +155,7 @@ mod tests {
             let distance = std::ptr::from_ref(cells.of(worker)).addr()
                 - std::ptr::from_ref(cells.of(WorkerNumber::FIRST)).addr();
             assert_eq!((worker.get(), worker.distance()), (number, distance));
+            assert_eq!(WorkerNumber::at_distance(distance), worker);
         }
         assert_eq!(WorkerNumber::new(WORKERS), None);
         cells.give_back();
