@@ -13,6 +13,7 @@ mod hostile;
 mod keep;
 mod nat;
 mod net;
+mod nexthops;
 mod offload;
 mod policies;
 mod programs;

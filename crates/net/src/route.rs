@@ -37,7 +37,7 @@ pub struct Nexthop {
     pub gateway: Option<IpAddr>,
     /// The gateway was declared reachable on the link.
     pub onlink: bool,
-    /// Share among the nexthops of the route, 1 to 256.
+    /// Share among the nexthops of the route, 1 to 256; 1 to 65536 in a group of nexthop objects.
     pub weight: u32,
     /// Scope of the gateway or destination as seen from here (`fib_nh_scope`).
     pub scope: Scope,

@@ -18,6 +18,7 @@ pub mod links;
 mod message;
 mod monitor;
 mod neighbour;
+mod nexthop;
 mod route;
 mod rule;
 mod socket;

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::message::{Attributes, Message, put};
+use crate::nexthop::OnLink;
 use crate::socket::Socket;
 use crate::{address, link, neighbour, route};
 
@@ -21,6 +22,7 @@ const IFF_UP: u32 = 1;
 const CREATE: u16 = 0x400;
 const REPLACE: u16 = 0x100;
 const APPEND: u16 = 0x800;
+const EXCL: u16 = 0x200;
 
 /// One change of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,11 +123,15 @@ pub fn set_port(socket: &mut Socket, index: u32, settings: &[u8], isolated: Opti
     socket.change(libc::RTM_SETLINK, 0, &body)
 }
 
-/// What stands on a link: addresses, routes by it, neighbours on it; as messages that would make them.
+/// What stands on a link: addresses, routes by it, nexthop objects, neighbours on it; as messages that would make them.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     addresses: Vec<Vec<u8>>,
+    /// Those that name it, first the ones without a gateway.
     routes: Vec<Vec<u8>>,
+    nexthops: OnLink,
+    /// Those that name one of these.
+    by_nexthop: Vec<Vec<u8>>,
     neighbours: Vec<Vec<u8>>,
 }
 
@@ -162,12 +168,15 @@ impl Standing {
                 all.addresses.extend(address_body(&message));
             }
         }
+        all.nexthops = OnLink::read(socket, index)?;
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut head = [0; route::HEAD];
             head[0] = family as u8;
-            for message in socket.dump(libc::RTM_GETROUTE, &head)? {
-                if goes_by(&message, index) {
-                    all.routes.extend(route_body(&message));
+            for message in socket.dump(libc::RTM_GETROUTE, &head)?.iter().filter(|m| was_made(m)) {
+                match message.attributes(route::HEAD).u32(route::RTA_NH_ID) {
+                    Some(id) if all.nexthops.has(id) => all.by_nexthop.extend(route_body(message)),
+                    None if goes_by(message, index) => all.routes.extend(route_body(message)),
+                    _ => {}
                 }
             }
             let mut head = [0; neighbour::HEAD];
@@ -183,7 +192,7 @@ impl Standing {
         Ok(all)
     }
 
-    /// Takes it off its link.
+    /// Takes it off its link, but nexthop objects: these stay, with groups and routes by them, until they are put on another.
     pub fn remove(&self, socket: &mut Socket) {
         // Whatever is gone by now is gone.
         for body in self.routes.iter().rev() {
@@ -201,13 +210,26 @@ impl Standing {
             let result = socket.change(libc::RTM_NEWADDR, CREATE | REPLACE, &moved(body, 4, to));
             refused.extend(result.err().map(|e| format!("an address: {e}")));
         }
-        for body in &self.routes {
-            let body = route_moved(body, from, to);
-            let append = body.first().is_some_and(|f| i32::from(*f) == libc::AF_INET6);
-            let flags = CREATE | if append { APPEND } else { REPLACE };
-            let result = socket.change(libc::RTM_NEWROUTE, flags, &body);
-            let there = |e: &io::Error| e.raw_os_error() == Some(libc::EEXIST);
-            refused.extend(result.err().filter(|e| !there(e)).map(|e| format!("a route: {e}")));
+        let there = |e: &io::Error| e.raw_os_error() == Some(libc::EEXIST);
+        let put_route = |socket: &mut Socket, body: &[u8], how: u16| {
+            let result = socket.change(libc::RTM_NEWROUTE, CREATE | how, body);
+            result.err().filter(|e| !there(e)).map(|e| format!("a route: {e}"))
+        };
+        let (direct, by_gateway) = self.routes.split_at(self.routes.partition_point(|b| !has_gateway(b)));
+        for (number, routes) in [direct, by_gateway].into_iter().enumerate() {
+            for body in routes {
+                let body = route_moved(body, from, to);
+                let append = body.first().is_some_and(|f| i32::from(*f) == libc::AF_INET6);
+                refused.extend(put_route(socket, &body, if append { APPEND } else { REPLACE }));
+            }
+            // Their gateways are on the link by now.
+            if number == 0 {
+                refused.extend(self.nexthops.put(socket, to));
+            }
+        }
+        for body in &self.by_nexthop {
+            // Most have stayed; those with a source address that was taken off have not.
+            refused.extend(put_route(socket, body, EXCL));
         }
         for body in &self.neighbours {
             // Neighbours come back by themselves.
@@ -273,30 +295,38 @@ fn hops(bytes: &[u8]) -> Vec<(usize, u32)> {
     all
 }
 
-/// Whether it is a route that was made by somebody, and goes by the link.
-fn goes_by(message: &Message, index: u32) -> bool {
+/// Whether it is a route that was made by somebody, and leads somewhere.
+fn was_made(message: &Message) -> bool {
     const CLONED: u32 = 0x200;
     const UNICAST: u8 = 1;
     let Some(head) = message.head::<{ route::HEAD }>() else { return false };
     let flags = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
-    if head[5] == route::KERNEL || head[7] != UNICAST || flags & CLONED != 0 {
-        return false;
-    }
+    head[5] != route::KERNEL && head[7] == UNICAST && flags & CLONED == 0
+}
+
+/// Whether a route goes by the link.
+fn goes_by(message: &Message, index: u32) -> bool {
     let all = message.attributes(route::HEAD);
     let several = all.get(route::RTA_MULTIPATH).map(hops).unwrap_or_default();
     all.u32(route::RTA_OIF) == Some(index) || several.iter().any(|(_, hop)| *hop == index)
 }
 
+/// As a message that would make the route: by its nexthop object, or with its ways.
 fn route_body(message: &Message) -> Option<Vec<u8>> {
     const RTA_CACHEINFO: u16 = 12;
     const RTA_EXPIRES: u16 = 23;
-    const RTA_NH_ID: u16 = 30;
+    const RTA_ENCAP_TYPE: u16 = 21;
+    const RTA_ENCAP: u16 = 22;
+    /// What an object says in place of the route.
+    const WAYS: [u16; 6] =
+        [route::RTA_OIF, route::RTA_GATEWAY, route::RTA_MULTIPATH, route::RTA_VIA, RTA_ENCAP_TYPE, RTA_ENCAP];
+    let by_object = message.attributes(route::HEAD).get(route::RTA_NH_ID).is_some();
     /// `RTNH_F_ONLINK`
     const KEPT: u8 = 4;
     /// Of the cache information's time, in a second.
     const TICKS: i32 = 100;
     let mut body = rebuilt(message, route::HEAD, |kind, value, body| match kind {
-        RTA_NH_ID => {}
+        _ if by_object && WAYS.contains(&kind) => {}
         RTA_CACHEINFO => {
             let expires = value.get(8..).and_then(|v| v.first_chunk::<4>()).map(|v| i32::from_ne_bytes(*v));
             if let Some(expires) = expires.filter(|e| *e > 0) {
@@ -311,9 +341,10 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
 }
 
 fn has_gateway(body: &[u8]) -> bool {
-    const RTA_VIA: u16 = 18;
     let attributes = Attributes::nested(body.get(route::HEAD..).unwrap_or_default());
-    [route::RTA_GATEWAY, route::RTA_MULTIPATH, RTA_VIA].iter().any(|kind| attributes.get(*kind).is_some())
+    [route::RTA_GATEWAY, route::RTA_MULTIPATH, route::RTA_VIA]
+        .iter()
+        .any(|kind| attributes.get(*kind).is_some())
 }
 
 fn route_moved(body: &[u8], from: u32, to: u32) -> Vec<u8> {

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::message::Message;
-use crate::neighbour;
 use crate::socket::Socket;
+use crate::{neighbour, nexthop};
 
 /// `RTNLGRP_*`: links, neighbours, and for both families addresses, routes and rules.
 const GROUPS: [i32; 8] = [1, 3, 5, 7, 8, 9, 11, 19];
@@ -22,6 +22,7 @@ pub struct Changed {
     pub(crate) routes4: bool,
     pub(crate) routes6: bool,
     pub(crate) rules: bool,
+    pub(crate) nexthops: bool,
     pub(crate) neighbours: bool,
     pub(crate) policies: bool,
     pub(crate) told: Vec<Message>,
@@ -38,6 +39,7 @@ impl Changed {
             routes4: true,
             routes6: true,
             rules: true,
+            nexthops: true,
             neighbours: true,
             policies: true,
             ..Changed::default()
@@ -89,6 +91,10 @@ impl Changed {
                 }
             }
             libc::RTM_NEWRULE | libc::RTM_DELRULE => self.rules = true,
+            // Routes by one that goes do so in silence.
+            nexthop::NEW | nexthop::DEL => {
+                (self.nexthops, self.routes4, self.routes6) = (true, true, true);
+            }
             libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
                 let Some(n) = neighbour::read(&message) else { return };
                 if n.stale && message.kind == libc::RTM_NEWNEIGH {
@@ -119,6 +125,8 @@ impl Monitor {
         for group in GROUPS {
             socket.set(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)?;
         }
+        // Kernels before 5.3 have no nexthop objects.
+        let _ = socket.set(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, nexthop::GROUP);
         Ok(Monitor { socket })
     }
 

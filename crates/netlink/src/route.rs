@@ -3,6 +3,7 @@
 use penstock_net::{Nexthop, Route, RouteType, Scope};
 
 use crate::message::{Attributes, Message, address, number};
+use crate::nexthop::Objects;
 
 /// Bytes of `struct rtmsg`.
 pub(crate) const HEAD: usize = 12;
@@ -10,11 +11,13 @@ pub(crate) const HEAD: usize = 12;
 pub(crate) const RTA_OIF: u16 = 4;
 pub(crate) const RTA_MULTIPATH: u16 = 9;
 const RTA_DST: u16 = 1;
+pub(crate) const RTA_NH_ID: u16 = 30;
 pub(crate) const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTA_FLOW: u16 = 11;
+pub(crate) const RTA_VIA: u16 = 18;
 const RTA_TABLE: u16 = 15;
 
 /// `RTM_F_CLONED`: an entry of a cache.
@@ -39,9 +42,31 @@ fn kind(number: u8) -> Option<RouteType> {
     })
 }
 
-/// Reads a route; `None` for what is none that packets meet. Routes that have only a gateway of the other family, or that
-/// another program carries out (encapsulation), are left out, too.
-pub(crate) fn read(message: &Message) -> Option<(bool, Route)> {
+/// A route as the kernel tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    /// With the ways that are written out.
+    pub(crate) route: Route,
+    /// The nexthop object that it goes by, whose ways need not be written out.
+    pub(crate) object: Option<u32>,
+}
+
+impl Told {
+    /// With the ways of its object, if it has one; `None` if there is no way.
+    pub(crate) fn with(&self, objects: &Objects) -> Option<Route> {
+        let Told { route, object } = self;
+        let ways = match object.and_then(|id| objects.ways(id)) {
+            Some(ways) => ways,
+            // It is gone by now, which will be told.
+            None => route.nexthops.iter().filter(|way| object.is_none() || way.oif != 0).cloned().collect(),
+        };
+        (!ways.is_empty()).then(|| Route { nexthops: ways, ..route.clone() })
+    }
+}
+
+/// Reads a route; `None` for what is none that packets meet. Routes that another program carries out (encapsulation) are left
+/// out, too.
+pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
     let &[family, len, source_len, tos, table, protocol, scope, number_of_kind, f0, f1, f2, f3] =
         message.head::<HEAD>()?;
     let six = match i32::from(family) {
@@ -84,11 +109,14 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Route)> {
         realm: all.u32(RTA_FLOW).unwrap_or(0),
         nexthops,
     };
-    (!route.nexthops.is_empty()).then_some((six, route))
+    let object = all.u32(RTA_NH_ID);
+    (object.is_some() || !route.nexthops.is_empty()).then_some((six, Told { route, object }))
 }
 
 fn nexthop(all: Attributes<'_>, oif: u32, flags: u32, weight: u32, kind: RouteType) -> Nexthop {
-    let gateway = all.get(RTA_GATEWAY).and_then(address).filter(|g| !g.is_unspecified());
+    // Behind its family, an IPv4 route's gateway may be one of IPv6 (`struct rtvia`).
+    let gateway = all.get(RTA_GATEWAY).or_else(|| all.get(RTA_VIA)?.get(2..));
+    let gateway = gateway.and_then(address).filter(|g| !g.is_unspecified());
     let scope = match (kind, gateway) {
         (RouteType::Local, _) => Scope::NOWHERE,
         (_, Some(_)) => Scope::LINK,

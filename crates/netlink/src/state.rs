@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
-use penstock_net::{KernelState, Link, LinkKind, Mac, Network, Route, Rule};
+use penstock_net::{KernelState, Link, LinkKind, Mac, Network, Rule};
 
 use crate::address::{self, Address};
 use crate::link::{self, Device};
 use crate::message::{Attributes, Message, put};
 use crate::monitor::Changed;
+use crate::nexthop::Objects;
+use crate::route::Told;
 use crate::socket::Socket;
 use crate::{neighbour, route, rule};
 
@@ -18,8 +20,9 @@ use crate::{neighbour, route, rule};
 pub struct State {
     devices: Vec<Device>,
     addresses: Vec<(u32, Address)>,
-    routes4: Vec<Route>,
-    routes6: Vec<Route>,
+    routes4: Vec<Told>,
+    routes6: Vec<Told>,
+    nexthops: Objects,
     rules4: Vec<Rule>,
     rules6: Vec<Rule>,
     neighbours: HashMap<(u32, IpAddr), Mac>,
@@ -47,6 +50,9 @@ impl State {
         if what.addresses {
             let all = socket.dump(libc::RTM_GETADDR, &[0; address::HEAD])?;
             self.addresses = all.iter().filter_map(address::read).collect();
+        }
+        if what.nexthops {
+            self.nexthops = Objects::read(socket)?;
         }
         for (six, dirty, routes) in
             [(false, what.routes4, &mut self.routes4), (true, what.routes6, &mut self.routes6)]
@@ -129,10 +135,11 @@ impl State {
                 bridge.ports = own.map(|(_, port)| *port).collect();
             }
         }
+        let routes = |all: &[Told]| all.iter().filter_map(|told| told.with(&self.nexthops)).collect();
         Network::from_kernel(KernelState {
             links,
-            routes4: self.routes4.clone(),
-            routes6: self.routes6.clone(),
+            routes4: routes(&self.routes4),
+            routes6: routes(&self.routes6),
             rules4: self.rules4.clone(),
             rules6: self.rules6.clone(),
             neighbours: self

@@ -128,6 +128,117 @@ fn changes_are_told_and_taken_up() {
     let _ = monitor.as_fd();
 }
 
+/// Objects of all kinds that routes may name, and routes by them; `fdb` is none of these.
+const OBJECTS: &str = "
+nexthop add id 1 via 198.18.0.8 dev wan
+nexthop add id 2 via 198.18.0.9 dev wan
+nexthop add id 3 blackhole
+nexthop add id 4 dev wan protocol static
+nexthop add id 5 via 2001:db8::8 dev wan
+nexthop add id 10 group 1,3/2
+nexthop add id 11 group 1/2 type resilient buckets 32 idle_timer 60
+nexthop add id 12 group 1
+nexthop add id 20 via 198.18.0.8 fdb
+route add 198.19.20.0/24 nhid 1
+route add 198.19.21.0/24 nhid 10
+route add 198.19.22.0/24 nhid 11
+route add 198.19.23.0/24 nhid 3
+route add 198.19.24.0/24 nhid 4 scope link
+route add 198.19.25.0/24 nhid 12 metric 7 src 198.18.0.1 mtu 1300
+-6 route add 2001:db8:20::/48 nhid 5
+route add 198.19.27.0/24 nhid 5
+nexthop add id 6 via 198.19.24.9 dev wan
+route add 198.19.26.0/24 nhid 6
+";
+
+/// All ways of the route to an address, with their weights.
+fn ways(net: &Network, to: &str) -> String {
+    let hit = match to.parse::<IpAddr>().unwrap() {
+        IpAddr::V4(a) => net.route4(&Flow4 { daddr: a.into(), iif: 1, ..Flow4::default() }),
+        IpAddr::V6(a) => net.route6(&Flow6 { daddr: a.into(), iif: 1, ..Flow6::default() }),
+    };
+    let way = |n: &penstock_net::Nexthop| {
+        let via = n.gateway.map_or(String::new(), |g| format!(" via {g}"));
+        format!("{}{via} weight {}", net.name_of(n.oif), n.weight)
+    };
+    match hit {
+        Ok(hit) => hit.route.nexthops.iter().map(way).collect::<Vec<_>>().join(", "),
+        Err(why) => format!("{why:?}"),
+    }
+}
+
+#[test]
+fn routes_go_by_nexthop_objects_and_follow_them() {
+    if !namespace() {
+        return;
+    }
+    for written_out in ["1", "0"] {
+        std::fs::write("/proc/sys/net/ipv4/nexthop_compat_mode", written_out).unwrap();
+        let mut socket = Socket::new().unwrap();
+        let mut monitor = Monitor::new().unwrap();
+        let mut state = State::read(&mut socket).unwrap();
+        let steps = [
+            (OBJECTS, "198.19.20.1", "wan via 198.18.0.8 weight 1"),
+            ("", "198.19.21.1", "wan via 198.18.0.8 weight 3, wan via 198.18.0.9 weight 1"),
+            ("", "198.19.22.1", "wan via 198.18.0.8 weight 1, wan via 198.18.0.9 weight 1"),
+            ("", "198.19.23.1", "Blackhole"),
+            ("", "198.19.24.1", "wan weight 1"),
+            ("", "198.19.26.1", "wan via 198.19.24.9 weight 1"),
+            ("", "198.19.27.1", "wan via 2001:db8::8 weight 1"),
+            ("", "2001:db8:20::1", "wan via 2001:db8::8 weight 1"),
+            (
+                "nexthop replace id 10 group 1,4/2,200",
+                "198.19.21.1",
+                "wan via 198.18.0.8 weight 4, wan via 198.18.0.9 weight 200",
+            ),
+            ("nexthop replace id 1 via 198.18.0.77 dev wan", "198.19.20.1", "wan via 198.18.0.77 weight 1"),
+            ("", "198.19.21.1", "wan via 198.18.0.77 weight 4, wan via 198.18.0.9 weight 200"),
+            ("nexthop replace id 3 via 198.18.0.78 dev wan", "198.19.23.1", "wan via 198.18.0.78 weight 1"),
+            ("nexthop del id 2", "198.19.21.1", "wan via 198.18.0.77 weight 4"),
+            ("nexthop del id 1", "198.19.20.1", "wan via 198.18.0.7 weight 1"),
+            ("nexthop flush", "198.19.21.1", "wan via 198.18.0.7 weight 1"),
+        ];
+        for (step, to, expected) in steps {
+            batch(step);
+            let mut changed = Changed::default();
+            assert!(monitor.take(&mut changed).unwrap());
+            state.refresh(&mut socket, &mut changed).unwrap();
+            assert_eq!(ways(&state.network(), to), expected, "{step} {to} {written_out}");
+        }
+    }
+}
+
+#[test]
+fn nexthop_objects_move_to_another_link_and_back() {
+    if !namespace() {
+        return;
+    }
+    batch(
+        "link add new address 02:00:00:00:00:02 type veth peer name newfar\nlink set newfar up\nlink set new addrgenmode none\nlink set new up",
+    );
+    batch(OBJECTS);
+    let mut socket = Socket::new().unwrap();
+    let index =
+        |name: &str| State::read(&mut Socket::new().unwrap()).unwrap().device(name).unwrap().link.index;
+    let (wan, new) = (index("wan"), index("new"));
+    let seen = || {
+        let lines = "ip nexthop show; ip route show | sort; ip -6 route show | grep -v ^fe80 | sort";
+        let output = Command::new("sh").args(["-c", lines]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for written_out in ["1", "0"] {
+        std::fs::write("/proc/sys/net/ipv4/nexthop_compat_mode", written_out).unwrap();
+        let before = seen();
+        for (from, to) in [(wan, new), (new, wan)] {
+            let standing = Standing::read(&mut socket, from).unwrap();
+            standing.remove(&mut socket);
+            assert_eq!(standing.put(&mut socket, from, to), Vec::<String>::new());
+            let expected = if to == new { before.replace(" dev wan", " dev new") } else { before.clone() };
+            assert_eq!(seen(), expected);
+        }
+    }
+}
+
 #[test]
 fn what_stands_on_a_link_moves_to_another_and_back() {
     if !namespace() {

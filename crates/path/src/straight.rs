@@ -5,6 +5,8 @@
 //! the normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it begins a connection, a
 //! rule keeps it, its way was not asked for before, …) it goes on from that step in the normal way.
 
+use std::net::IpAddr;
+
 use penstock_conntrack::{Conntrack, Sought};
 use penstock_jit::{self as jit, Head};
 use penstock_net::{Link, LinkKind, Mac};
@@ -21,7 +23,7 @@ use crate::route_cache::Way;
 use crate::rules::End;
 use crate::sink::Sink;
 use crate::transmit::put_ethernet;
-use crate::worker::{Destination, Worker, v4};
+use crate::worker::{Destination, Worker};
 
 /// What frames of a device pass that go straight.
 #[derive(Clone, Copy, Debug)]
@@ -305,7 +307,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         to: &Destination,
         mtu: usize,
     ) {
-        let next = v4(to.gateway).or_else(|| ip4::addresses(packet).map(|(_, dst)| dst));
+        let next = match to.gateway {
+            None => ip4::addresses(packet).map(|(_, dst)| dst),
+            Some(IpAddr::V4(gateway)) => Some(gateway.into()),
+            Some(IpAddr::V6(_)) => None,
+        };
         let neighbour = next.and_then(|next| self.state.routes.v4.neighbour(to.oif, next));
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
         let (Some(neighbour), Some(link)) = (neighbour, link) else {

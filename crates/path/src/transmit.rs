@@ -1,5 +1,7 @@
 //! Out of a device: link header, VLAN devices, egress, wire (`neigh_output()`, `__dev_queue_xmit()`).
 
+use std::net::IpAddr;
+
 use penstock_net::{Link, LinkKind, Mac, RouteType, Vlan};
 use penstock_packet::{Packet, PacketType, VlanTag};
 use penstock_program::{Context, Hook};
@@ -9,7 +11,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::rules::End;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, v4, v6};
+use crate::worker::{Destination, Worker, ip4, ip6};
 
 /// Devices below devices that a frame goes down through at most, and `fwd` in a row (`NF_RECURSION_LIMIT`).
 const LEVELS: usize = 8;
@@ -105,17 +107,19 @@ impl<S: Sink> Worker<'_, S> {
             return false;
         };
         let next = match protocol {
-            Protocol::Ip => {
-                v4(to.gateway).or_else(|| crate::ip4::addresses(packet).map(|a| a.1)).map(u128::from)
-            }
-            Protocol::Ip6 => v6(to.gateway).or_else(|| crate::ip6::addresses(packet).map(|a| a.1)),
+            // The gateway may be one of IPv6 (RFC 8950).
+            Protocol::Ip => to.gateway.or_else(|| crate::ip4::addresses(packet).map(|a| ip4(a.1).into())),
+            Protocol::Ip6 => to.gateway.or_else(|| crate::ip6::addresses(packet).map(|a| ip6(a.1).into())),
             Protocol::Arp | Protocol::Bridge => None,
         };
         let address = match protocol {
             Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
-            Protocol::Ip => next.and_then(|n| self.neighbour4(link, n as u32)),
-            Protocol::Ip6 => next.and_then(|n| self.neighbour6(link, n)),
-            Protocol::Arp | Protocol::Bridge => None,
+            Protocol::Ip | Protocol::Ip6 | Protocol::Arp | Protocol::Bridge => {
+                next.and_then(|next| match next {
+                    IpAddr::V4(next) => self.neighbour4(link, next.into()),
+                    IpAddr::V6(next) => self.neighbour6(link, next.into()),
+                })
+            }
         };
         let Some(mac) = address else {
             // The kernel takes it, too, and waits for an answer of the neighbour.

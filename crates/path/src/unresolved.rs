@@ -14,7 +14,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::settings::SECOND;
 use crate::sink::Sink;
-use crate::worker::{Destination, Worker, ip4, ip6};
+use crate::worker::{Destination, Worker};
 
 /// Packets that wait for one neighbour.
 const PER_NEIGHBOUR: usize = 101;
@@ -36,7 +36,7 @@ struct Waiting {
 /// All packets that wait, by device and next hop.
 #[derive(Debug, Default)]
 pub(crate) struct Unresolved {
-    neighbours: HashMap<(u32, u128), Waiting>,
+    neighbours: HashMap<(u32, IpAddr), Waiting>,
     bytes: usize,
 }
 
@@ -48,7 +48,7 @@ impl<S: Sink> Worker<'_, S> {
         packet: &Packet,
         to: &Destination,
         link: &Link,
-        next: u128,
+        next: IpAddr,
     ) {
         let now = packet.meta.time;
         let key = (link.index, next);
@@ -59,7 +59,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let asked = self.state.unresolved.neighbours.get(&key).map(|w| w.asked);
         let ask = asked.is_none_or(|at| now.saturating_sub(at) >= SECOND);
-        if full(&self.state.unresolved) || (ask && !self.sink.resolve(link, address(protocol, next))) {
+        if full(&self.state.unresolved) || (ask && !self.sink.resolve(link, next)) {
             return self.drop(DropReason::NoNeighbour, packet);
         }
         let mut kept = self.state.spare.pop().unwrap_or_default();
@@ -91,20 +91,19 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let net = self.net;
-        let known =
-            |&(device, next): &(u32, u128), waiting: &Waiting| match (net.link(device), waiting.protocol) {
-                (None, _) => true,
-                (Some(_), Protocol::Ip) => net.neighbour4(device, next as u32).is_some(),
-                (Some(_), _) => net.neighbour6(device, next).is_some(),
-            };
+        let known = |&(device, next): &(u32, IpAddr)| match (net.link(device), next) {
+            (None, _) => true,
+            (Some(_), IpAddr::V4(next)) => net.neighbour4(device, next.into()).is_some(),
+            (Some(_), IpAddr::V6(next)) => net.neighbour6(device, next.into()).is_some(),
+        };
         let over = |waiting: &Waiting| now.saturating_sub(waiting.since) >= PATIENCE;
         let done: Vec<_> = self
             .state
             .unresolved
             .neighbours
             .iter()
-            .filter(|(key, waiting)| known(key, waiting) || over(waiting))
-            .map(|(key, waiting)| (*key, known(key, waiting)))
+            .filter(|(key, waiting)| known(key) || over(waiting))
+            .map(|(key, _)| (*key, known(key)))
             .collect();
         for (key, known) in done {
             let Some(waiting) = self.state.unresolved.neighbours.remove(&key) else { continue };
@@ -136,12 +135,5 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Arp | Protocol::Bridge => {}
         }
         self.drop(DropReason::NoNeighbour, packet);
-    }
-}
-
-fn address(protocol: Protocol, next: u128) -> IpAddr {
-    match protocol {
-        Protocol::Ip6 => ip6(next).into(),
-        Protocol::Ip | Protocol::Arp | Protocol::Bridge => ip4(next as u32).into(),
     }
 }
