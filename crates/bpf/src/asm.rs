@@ -112,10 +112,13 @@ pub enum Helper {
     XdpAdjustHead = 44,
     SkbAdjustRoom = 50,
     RedirectMap = 51,
+    XdpAdjustMeta = 54,
+    XdpAdjustTail = 65,
     KtimeGetCoarseNs = 160,
     Loop = 181,
     XdpBuffLen = 188,
     XdpLoadBytes = 189,
+    XdpStoreBytes = 190,
 }
 
 /// One instruction (`struct bpf_insn`).

@@ -31,5 +31,5 @@ mod sys;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use next::Next;
-pub use program::{Link, LoadError, Mode, Place, Program, Ran, SocketFilter, tcx, xdp};
+pub use program::{Link, Live, LoadError, Mode, Place, Program, Ran, SocketFilter, tcx, xdp};
 pub use sys::monotonic;

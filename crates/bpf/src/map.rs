@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::sys::{self, MapParts};
 
@@ -27,10 +27,33 @@ pub enum MapKind {
     Sockets = 17,
     /// Devices by any number.
     DevicesByHash = 25,
+    /// Maps by a number from 0 on, made by [`Map::of_maps`].
+    Maps = 12,
+    /// As [`MapKind::Array`]; user space maps it into its memory, value behind value.
+    MappedArray = ARRAY | MAPPED,
 }
 
+/// `BPF_MAP_TYPE_ARRAY`.
+const ARRAY: u32 = 2;
 /// `BPF_F_NO_PREALLOC`.
 const NO_PREALLOC: u32 = 1;
+/// `BPF_F_MMAPABLE`; no kind has so high a number.
+const MAPPED: u32 = 1 << 10;
+
+impl MapKind {
+    /// `enum bpf_map_type`.
+    fn number(self) -> u32 {
+        self as u32 & !MAPPED
+    }
+
+    fn flags(self) -> u32 {
+        match self {
+            MapKind::LongestPrefix => NO_PREALLOC,
+            MapKind::MappedArray => MAPPED,
+            _ => 0,
+        }
+    }
+}
 
 /// What a map is made from. Nothing is asked of the kernel until it is [created](Map::create).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,17 +76,24 @@ pub struct Map {
     spec: MapSpec,
     fd: OnceLock<OwnedFd>,
     contents: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What maps in it are like.
+    inner: Option<Arc<Map>>,
 }
 
 impl Map {
     /// A map that is made when it is first needed, with these keys and values in it.
     pub fn with_contents(spec: MapSpec, contents: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
-        Map { spec, fd: OnceLock::new(), contents }
+        Map { spec, fd: OnceLock::new(), contents, inner: None }
     }
 
     /// As [`Map::with_contents`], empty.
     pub fn new(spec: MapSpec) -> Self {
         Map::with_contents(spec, Vec::new())
+    }
+
+    /// A map of maps ([`MapKind::Maps`]) that are like one, which is made with it; its values are their descriptors.
+    pub fn of_maps(spec: MapSpec, inner: Arc<Map>) -> Self {
+        Map { inner: Some(inner), ..Map::new(spec) }
     }
 
     /// A map that is open already. Without a number of `entries` in `spec` it may have any.
@@ -79,9 +109,9 @@ impl Map {
         let found = (field(0), field(8), field(12));
         let entries = field(16).filter(|entries| spec.entries == 0 || *entries == spec.entries);
         match entries {
-            Some(entries) if found == (Some(spec.kind as u32), Some(spec.key), Some(spec.value)) => {
+            Some(entries) if found == (Some(spec.kind.number()), Some(spec.key), Some(spec.value)) => {
                 let spec = MapSpec { entries, ..spec };
-                Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new() })
+                Ok(Map { spec, fd: OnceLock::from(fd), contents: Vec::new(), inner: None })
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "another kind of map")),
         }
@@ -106,8 +136,8 @@ impl Map {
             return Ok(fd.as_fd());
         }
         let MapSpec { name, kind, key, value, entries } = self.spec;
-        let flags = if kind == MapKind::LongestPrefix { NO_PREALLOC } else { 0 };
-        let parts = MapParts { kind: kind as u32, key, value, entries, flags, name };
+        let inner = self.inner.as_ref().map(|inner| inner.create()).transpose()?;
+        let parts = MapParts { kind: kind.number(), key, value, entries, flags: kind.flags(), inner, name };
         let fd = sys::map_create(&parts)?;
         for (key, value) in &self.contents {
             self.check(key, value.len())?;
@@ -127,7 +157,9 @@ impl Map {
             | MapKind::LongestPrefix
             | MapKind::Devices
             | MapKind::Sockets
-            | MapKind::DevicesByHash => one,
+            | MapKind::DevicesByHash
+            | MapKind::Maps
+            | MapKind::MappedArray => one,
         }
     }
 

@@ -113,6 +113,21 @@ pub struct Ran {
     pub nanoseconds: u32,
 }
 
+/// Frames that a program is run on, and that really go where it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a> {
+    /// What each begins as: metadata and the frame behind it.
+    pub input: &'a [u8],
+    /// Bytes of metadata, in fours, 32 at most.
+    pub metadata: u32,
+    /// The device that they arrive on; 0 for the loopback device of the namespace at hand.
+    pub ingress: u32,
+    /// How many.
+    pub count: u32,
+    /// How many at a time, 256 at most.
+    pub batch: u32,
+}
+
 /// The largest frame that comes out of a run by hand.
 const FRAME: usize = 1 << 16;
 
@@ -191,16 +206,20 @@ impl Program {
         }
     }
 
-    /// Runs it, an XDP program, on `count` copies of a frame that really go where its verdict says, `batch` at a time: as
-    /// if they had arrived on device `ingress`. Returns when all are on their way.
+    /// Runs it, an XDP program, on copies of a frame that really go where its verdict says; returns when all are on their way.
+    ///
+    /// Unless the program is on some device, the kernel waits with each call for all of its processors, for milliseconds
+    /// (`bpf_prog_test_run_xdp`, net/bpf/test_run.c).
     ///
     /// # Errors
-    /// Those of bpf(2).
-    pub fn run_live(&self, frame: &[u8], ingress: u32, count: u32, batch: u32) -> io::Result<()> {
-        let context = self.context(frame.len() as u32, ingress);
+    /// Those of bpf(2); `EINTR` where a signal came meanwhile: then not all have been run.
+    pub fn run_live(&self, live: Live<'_>) -> io::Result<()> {
+        let Live { input, metadata, ingress, count, batch } = live;
+        // data_meta is 0: metadata lies from there to data, as in the input.
+        let context = [metadata, input.len() as u32, 0, ingress, 0, 0].map(u32::to_ne_bytes);
         let run = TestRun {
-            input: frame,
-            context: &context,
+            input,
+            context: context.as_flattened(),
             repeat: count,
             flags: LIVE_FRAMES,
             batch,

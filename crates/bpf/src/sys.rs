@@ -110,12 +110,18 @@ pub(crate) struct MapParts<'a> {
     pub(crate) value: u32,
     pub(crate) entries: u32,
     pub(crate) flags: u32,
+    /// One like those that are to be in it.
+    pub(crate) inner: Option<BorrowedFd<'a>>,
     pub(crate) name: &'a str,
 }
 
 pub(crate) fn map_create(parts: &MapParts<'_>) -> io::Result<OwnedFd> {
-    let MapParts { kind, key, value, entries, flags, name: text } = *parts;
+    let MapParts { kind, key, value, entries, flags, inner, name: text } = *parts;
     let sizes = Attr::new().u32(0, kind).u32(4, key).u32(8, value).u32(12, entries).u32(16, flags);
+    let sizes = match inner {
+        Some(inner) => sizes.fd(20, inner),
+        None => sizes,
+    };
     sizes.bytes(28, &name(text)).open(Command::MapCreate)
 }
 

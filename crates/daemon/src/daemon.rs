@@ -27,7 +27,7 @@ use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::lines::Lines;
 use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
-use crate::ports::{Driver, Held, Port, WireConfig, WireShare};
+use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
@@ -276,6 +276,7 @@ impl Daemon {
         let before = State::read(socket).map_err(failed("the kernel's network"))?;
         let mut followed = Vec::new();
         let mut ports = Vec::new();
+        let launcher = launcher(config.ports.iter().map(|port| port.driver));
         for ((taken, tap), wish) in taken.iter().zip(taps).zip(&config.ports) {
             let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
@@ -283,7 +284,7 @@ impl Daemon {
             let wire = WireConfig::of(device);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             let _shut = left.release(taken.device);
-            let port = Port::open(taken.clone(), wire, driver, tap, count)?;
+            let port = Port::open(taken.clone(), wire, driver, tap, count, launcher.as_ref())?;
             let end = port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
             followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
@@ -317,6 +318,7 @@ impl Daemon {
             workers: workers.clone(),
             for_one: false,
             asks: asks.clone(),
+            launcher,
             heir,
         };
         let net = Arc::new(follow.network());
@@ -418,6 +420,7 @@ impl Daemon {
                 self.load_rules()?;
             }
         }
+        self.offload.refresh();
         self.workers.tell(|| Request::Begin);
         Ok(())
     }

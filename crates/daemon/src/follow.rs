@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_io::device::{Tap, wait};
+use penstock_io::device::{Launcher, Tap, wait};
 use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State};
@@ -92,6 +92,7 @@ pub(crate) struct Follow {
     /// One worker has all packets of the network.
     pub(crate) for_one: bool,
     pub(crate) asks: Arc<Inbox<Ask>>,
+    pub(crate) launcher: Option<Arc<Launcher>>,
     pub(crate) heir: Heir,
 }
 
@@ -273,12 +274,13 @@ impl Follow {
                 let (name, index, config) = (&port.taken.port, device.link.index, WireConfig::of(&device));
                 // AF_XDP may ask for more locked memory than there is by now.
                 let workers = self.workers.count();
-                let wire = Wire::open(name, index, config, port.driver, workers).or_else(|e| {
+                let launcher = self.launcher.as_ref();
+                let wire = Wire::open(name, index, config, port.driver, workers, launcher).or_else(|e| {
                     if port.driver == Driver::Tap {
                         return Err(e);
                     }
                     log(format_args!("{e}: trying a packet socket"));
-                    Wire::open(name, index, config, Driver::Packet, workers)
+                    Wire::open(name, index, config, Driver::Packet, workers, None)
                 })?;
                 wire.fit(&port.tap).map_err(|e| format!("{}: {e}", port.taken.name))?;
                 Ok(wire)

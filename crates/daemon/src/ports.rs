@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
-    PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, interface_index,
+    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, interface_index,
     promiscuous, xdp,
 };
 
 use penstock_netlink::{Device, TapLink};
 use penstock_wire::ethernet::Mac;
 
+use crate::log;
 use crate::offload::Receives;
 use crate::takeover::Taken;
 
@@ -41,6 +42,15 @@ impl Driver {
         ("xdp-generic", Driver::XdpGeneric),
         ("tap", Driver::Tap),
     ];
+}
+
+/// What sends bursts from XDP, if some port's frames may be copied by AF_XDP.
+pub(crate) fn launcher(mut drivers: impl Iterator<Item = Driver>) -> Option<Arc<Launcher>> {
+    let open = || {
+        Launcher::open(XdpDevice::PLACES)
+            .inspect_err(|e| log(format_args!("AF_XDP sockets send bursts, too, frame by frame: {e}")))
+    };
+    drivers.any(|driver| driver == Driver::Xdp).then(open)?.ok()
 }
 
 /// What carries the frames of a port, in words.
@@ -162,8 +172,9 @@ impl Port {
         driver: Driver,
         tap: Tap,
         workers: usize,
+        launcher: Option<&Arc<Launcher>>,
     ) -> Result<Port, String> {
-        let wire = Wire::open(&taken.port, taken.device, config, driver, workers)?;
+        let wire = Wire::open(&taken.port, taken.device, config, driver, workers, launcher)?;
         let error = |e: std::io::Error| format!("{}: {e}", taken.name);
         wire.fit(&tap).map_err(error)?;
         let mut queues = (1..workers).map(|_| tap.queue()).collect::<Result<Vec<_>, _>>().map_err(error)?;
@@ -175,13 +186,14 @@ impl Port {
 }
 
 impl Wire {
-    /// Opens the device with this name and index for so many workers.
+    /// Opens the device with this name and index for so many workers. A launcher sends bursts where AF_XDP copies.
     pub fn open(
         name: &str,
         index: u32,
         config: WireConfig,
         driver: Driver,
         workers: usize,
+        launcher: Option<&Arc<Launcher>>,
     ) -> Result<Wire, String> {
         let error = |e: std::io::Error| format!("{name}: {e}");
         if driver == Driver::Tap {
@@ -195,7 +207,7 @@ impl Wire {
             Driver::Xdp => Some(XdpWish::Any),
             Driver::XdpGeneric => Some(XdpWish::Generic),
         };
-        let by_xdp = match wish.map(|wish| XdpDevice::open(index, config.queues, wish)) {
+        let by_xdp = match wish.map(|wish| XdpDevice::open(index, config.queues, wish, launcher)) {
             Some(Ok(device)) => Some(device),
             Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),
             Some(Err(_)) | None => None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
-use penstock_bpf::{Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::{Live, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
 use penstock_wire::build::{Ethernet, Ipv4, Udp, payload};
 use penstock_wire::ethernet::Mac;
 
@@ -124,7 +124,7 @@ impl Generator {
 
     /// Sends so many.
     pub(super) fn send(&mut self, count: u32) -> Result<()> {
-        let sent = self.program.run_live(&self.frame, 0, count, BATCH);
+        let sent = self.program.run_live(Live { input: &self.frame, metadata: 0, ingress: 0, count, batch: BATCH });
         sent.map_err(|e| format!("frames cannot be sent: {e} (live frames need Linux 5.18)"))
     }
 }

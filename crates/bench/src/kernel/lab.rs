@@ -149,6 +149,11 @@ pub(super) fn run(tool: &str, args: &[&str], input: &str) -> Result<()> {
     }
 }
 
+/// Has a veth poll for what it receives.
+fn poll(namespace: &str, device: &str) -> Result<()> {
+    run("ip", &["netns", "exec", namespace, "ethtool", "-K", device, "gro", "on"], "")
+}
+
 /// A namespace with a router in it.
 pub(super) struct Lab {
     name: String,
@@ -173,7 +178,7 @@ impl Lab {
         run("ip", &["-n", &made.0, "-batch", "-"], NETWORK)?;
         // A program in front of a device can only give it frames if it polls for them.
         for device in ["r0", "r1"] {
-            run("ip", &["netns", "exec", &made.0, "ethtool", "-K", device, "gro", "on"], "")?;
+            poll(&made.0, device)?;
         }
         let (devices, indexes) = within(&made.0, || {
             let index = |device: &str| {
@@ -188,6 +193,11 @@ impl Lab {
         let text = RefCell::new(vec![0; 4096]);
         let (links, dataplane) = (Vec::new(), None);
         Ok(Lab { name, links, devices, text, indexes, dataplane, bounds: bounds.clone() })
+    }
+
+    /// Both ends poll, as drivers of hardware do: the router can send them frames from XDP.
+    pub(super) fn ends_poll(&self) -> Result<()> {
+        ["a0", "b0"].iter().try_for_each(|device| poll(&self.name, device))
     }
 
     /// What the namespace is called.

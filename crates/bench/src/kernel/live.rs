@@ -37,6 +37,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     let mut all = Vec::new();
     let mut variant = |name: &str, driver: Option<&str>, rules: &str| -> Result<()> {
         let lab = Lab::new(&bounds)?;
+        lab.ends_poll()?;
         let path = match driver {
             Some(driver) => Some(up(&lab, driver, rules)?),
             None => {

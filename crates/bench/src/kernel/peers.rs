@@ -50,6 +50,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     ] {
         let own = name.starts_with("penstock");
         let lab = Lab::new(&bounds)?;
+        lab.ends_poll()?;
         let forwarders = match start(&lab) {
             Ok(forwarders) => forwarders,
             Err(what) if !own => {

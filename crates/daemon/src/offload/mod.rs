@@ -324,16 +324,18 @@ impl Offload {
                 ports.iter_mut().for_each(OffloadPort::detach_flows);
                 self.unpin(ports);
             }
-            return;
         }
         let senders = xdp.as_mut().and_then(|xdp| xdp.senders().ok()).unwrap_or_default();
         for port in ports {
-            let place = port.flows.as_ref().map(|_| port.place());
+            let (port_tap, place) = (port.tap, port.flows.as_ref().map(|_| port.place()));
             let xdp_sends = senders.contains(&port.device);
-            self.ports.set(
-                port.tap,
-                Some(FlowPort { device: port.device, encaps: Encaps::NONE, place, xdp_sends }),
-            );
+            if let Receives::Xdp(redirect) = &port.receives {
+                redirect.set_sends(xdp_sends);
+            }
+            if *flows {
+                let port = FlowPort { device: port.device, encaps: Encaps::NONE, place, xdp_sends };
+                self.ports.set(port_tap, Some(port));
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use penstock_bpf::asm::{Asm, AsmError, Code, Reg};
 use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program, tcx};
@@ -22,6 +23,8 @@ pub struct Redirect {
     sockets: Arc<Map>,
     link: Link,
     plain: Program,
+    /// Frames can be sent to the device from XDP.
+    pub(super) sends: AtomicBool,
 }
 
 impl Redirect {
@@ -31,7 +34,7 @@ impl Redirect {
         let sockets = Arc::new(Map::new(sockets));
         let plain = Program::load(Place::Xdp, "penstock_xsk", &Self::code(&sockets)?).map_err(refused)?;
         let link = plain.attach(index, mode)?;
-        Ok(Redirect { sockets, link, plain })
+        Ok(Redirect { sockets, link, plain, sends: AtomicBool::new(false) })
     }
 
     fn code(sockets: &Arc<Map>) -> io::Result<Code> {
@@ -57,6 +60,12 @@ impl Redirect {
     /// Those of bpf(2).
     pub fn put_in_front(&self, program: Option<&Program>) -> io::Result<()> {
         self.link.replace(program.unwrap_or(&self.plain))
+    }
+
+    /// Whether frames can be sent to the device from XDP now (`NETDEV_XDP_ACT_NDO_XMIT`), and bursts are, by a
+    /// [`Launcher`](super::Launcher).
+    pub fn set_sends(&self, sends: bool) {
+        self.sends.store(sends, Ordering::Relaxed);
     }
 
     /// What keeps the program on the device.

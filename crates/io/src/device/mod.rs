@@ -15,6 +15,7 @@
 
 mod bare;
 mod bpf;
+mod launch;
 mod local;
 pub mod packet;
 mod sys;
@@ -28,6 +29,7 @@ use penstock_packet::Gso;
 
 pub use bare::BareTx;
 pub use bpf::{Redirect, Shut};
+pub use launch::Launcher;
 pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};
 pub use sys::{interface_index, wait};

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use penstock_bpf::Mode;
 use penstock_packet::Gso;
 use penstock_packet::gso::{Headers, finish_begun, segments};
+use penstock_wire::ethernet;
 
 use super::bpf::Redirect;
+use super::launch::{self, Launcher, Pad};
 use super::sys::{self, Mapping, check};
 use super::{BURST, Received};
 
@@ -184,7 +186,7 @@ impl<T: Copy> Ring<T> {
 struct Socket {
     fd: OwnedFd,
     memory: Mapping,
-    _redirect: Arc<Redirect>,
+    redirect: Arc<Redirect>,
 }
 
 impl Socket {
@@ -238,8 +240,17 @@ pub struct XdpDevice {
 }
 
 impl XdpDevice {
-    /// Opens a device with so many queues, or fewer, if not all are in use.
-    pub fn open(index: u32, queues: u32, wish: XdpWish) -> io::Result<Self> {
+    /// Frames that a queue has memory for.
+    pub const PLACES: u32 = 2 * ENTRIES;
+
+    /// Opens a device with so many queues, or fewer, if not all are in use. With a launcher for [`XdpDevice::PLACES`] it sends
+    /// bursts from XDP, where frames are copied and as long as [`Redirect::set_sends`] says that it can.
+    pub fn open(
+        index: u32,
+        queues: u32,
+        wish: XdpWish,
+        launcher: Option<&Arc<Launcher>>,
+    ) -> io::Result<Self> {
         let native = || XdpKind { mode: Mode::Native, zero_copy: false };
         let kinds = [
             XdpKind { zero_copy: true, ..native() },
@@ -257,7 +268,7 @@ impl XdpDevice {
         loop {
             let mut result = Err(io::ErrorKind::Unsupported.into());
             for kind in &wanted {
-                result = Self::open_as(index, queues.max(1), *kind);
+                result = Self::open_as(index, queues.max(1), *kind, launcher);
                 if result.is_ok() {
                     break;
                 }
@@ -271,11 +282,17 @@ impl XdpDevice {
         }
     }
 
-    fn open_as(index: u32, queues: u32, kind: XdpKind) -> io::Result<Self> {
+    fn open_as(
+        index: u32,
+        queues: u32,
+        kind: XdpKind,
+        launcher: Option<&Arc<Launcher>>,
+    ) -> io::Result<Self> {
+        let launcher = launcher.filter(|_| !kind.zero_copy && kind.mode == Mode::Native);
         let redirect = Arc::new(Redirect::attach(index, queues, kind.mode)?);
         let mut opened = Vec::new();
         for queue in 0..queues {
-            opened.push(match open_queue(index, queue, kind, &redirect) {
+            opened.push(match open_queue(index, queue, kind, &redirect, launcher) {
                 // A device has as many queues in use as it is told, of those that it has.
                 Err(e) if queue > 0 && e.raw_os_error() == Some(libc::EINVAL) => break,
                 opened => opened?,
@@ -285,9 +302,19 @@ impl XdpDevice {
     }
 }
 
-fn open_queue(index: u32, queue: u32, kind: XdpKind, redirect: &Arc<Redirect>) -> io::Result<(XdpRx, XdpTx)> {
+fn open_queue(
+    index: u32,
+    queue: u32,
+    kind: XdpKind,
+    redirect: &Arc<Redirect>,
+    launcher: Option<&Arc<Launcher>>,
+) -> io::Result<(XdpRx, XdpTx)> {
     let fd = sys::socket(AF_XDP, libc::SOCK_RAW, 0)?;
-    let memory = Mapping::anonymous(2 * ENTRIES as usize * PLACE)?;
+    let pad = launcher.map(Launcher::pad).transpose()?;
+    let memory = match &pad {
+        Some(pad) => pad.places()?,
+        None => Mapping::anonymous(XdpDevice::PLACES as usize * PLACE)?,
+    };
     let registration = UmemRegistration {
         address: memory.start().expose_provenance() as u64,
         len: memory.len() as u64,
@@ -311,11 +338,12 @@ fn open_queue(index: u32, queue: u32, kind: XdpKind, redirect: &Arc<Redirect>) -
     // Kernels before 6.17 have no such option; their budget is 32.
     let _ = sys::set(&fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &BUDGET);
     redirect.set(queue, &fd)?;
-    let socket = Arc::new(Socket { fd, memory, _redirect: redirect.clone() });
+    let socket = Arc::new(Socket { fd, memory, redirect: redirect.clone() });
     let burst = Vec::with_capacity(BURST);
     let rx = XdpRx { socket: socket.clone(), received, fill, burst };
     let free = (ENTRIES..2 * ENTRIES).map(|place| u64::from(place) * PLACE as u64).collect();
-    let tx = XdpTx { socket, sent, completion, free, pending: false, scratch: Vec::new(), refused: 0 };
+    let kept = Vec::with_capacity(ENTRIES as usize);
+    let tx = XdpTx { socket, index, pad, sent, completion, free, kept, scratch: Vec::new(), refused: 0 };
     Ok((rx, tx))
 }
 
@@ -404,12 +432,16 @@ impl AsFd for XdpRx {
 #[derive(Debug)]
 pub struct XdpTx {
     socket: Arc<Socket>,
+    /// Of the device.
+    index: u32,
+    /// What bursts are sent by, if the socket is not faster.
+    pad: Option<Pad>,
     sent: Ring<Descriptor>,
     completion: Ring<u64>,
     /// Places that are not on their way.
     free: Vec<u64>,
-    /// Frames were put into the ring that the kernel has not been told of.
-    pending: bool,
+    /// Frames that wait for a flush.
+    kept: Vec<Descriptor>,
     scratch: Vec<u8>,
     pub(super) refused: u64,
 }
@@ -426,10 +458,10 @@ impl XdpTx {
     }
 
     fn put(&mut self, frame: &[u8]) {
-        if self.free.is_empty() || self.sent.room() == 0 {
+        if self.free.is_empty() {
             self.flush();
         }
-        let place = if frame.len() <= LONGEST && self.sent.room() > 0 { self.free.pop() } else { None };
+        let place = if frame.len() <= LONGEST { self.free.pop() } else { None };
         let Some(address) = place else {
             self.refused += 1;
             return;
@@ -438,17 +470,20 @@ impl XdpTx {
         if let Some(bytes) = unsafe { self.socket.bytes(address, frame.len()) } {
             bytes.copy_from_slice(frame);
         }
-        self.sent.produce(Descriptor { address, len: frame.len() as u32, options: 0 });
-        self.pending = true;
+        self.kept.push(Descriptor { address, len: frame.len() as u32, options: 0 });
     }
 
-    /// Lets go what is in the ring, and takes back the places of what has left.
+    /// Lets go what is kept, and takes back the places of what has left.
     pub fn flush(&mut self) {
         /// Calls for a full ring: the kernel sends a budget's worth with each.
         const CALLS: u32 = ENTRIES / BUDGET + 1;
-        if self.pending {
+        self.launch();
+        if !self.kept.is_empty() {
+            for frame in self.kept.drain(..) {
+                // There is room: the ring has an entry for every place that sends.
+                self.sent.produce(frame);
+            }
             self.sent.publish();
-            self.pending = false;
         }
         for _ in 0..CALLS {
             self.reap();
@@ -473,6 +508,25 @@ impl XdpTx {
             }
         }
         self.reap();
+    }
+
+    /// Sends what is kept from XDP, if that pays: nothing may be before it in the socket's ring.
+    fn launch(&mut self) {
+        let Some(pad) = &mut self.pad else { return };
+        let fits = |frame: &Descriptor| (ethernet::LEN..=launch::LONGEST).contains(&(frame.len as usize));
+        while self.kept.len() >= launch::LEAST
+            && self.socket.redirect.sends.load(Ordering::Relaxed)
+            && self.sent.room() == ENTRIES
+            && self.kept.iter().all(fits)
+        {
+            let frames = self.kept.iter().map(|frame| ((frame.address / PLACE as u64) as u32, frame.len));
+            let (gone, result) = pad.launch(self.index, frames);
+            self.free.extend(self.kept.drain(..gone.min(self.kept.len())).map(|frame| frame.address));
+            let interrupted = result.is_err_and(|e| e.kind() == io::ErrorKind::Interrupted);
+            if gone == 0 && !interrupted {
+                break;
+            }
+        }
     }
 
     fn reap(&mut self) {
