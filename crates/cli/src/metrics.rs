@@ -241,6 +241,7 @@ mod tests {
             traffic: Default::default(),
             lost: 1,
             refused: 2,
+            launched: 0,
             host_refused: 3,
         };
         let status = Status {

@@ -160,6 +160,7 @@ fn words(view: &View<'_>) -> String {
             let _ = writeln!(out, "  runs chain {chain} itself, at xdp");
         }
         for (count, what) in [
+            (port.launched, "frames sent in bursts from XDP"),
             (port.lost, "frames lost before they were received"),
             (port.refused, "frames not taken by the device"),
             (port.host_refused, "frames not taken by the host"),
@@ -225,6 +226,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
                 "to_host": traffic(p.traffic.to_host),
                 "lost": p.lost,
                 "refused": p.refused,
+                "sent_from_xdp": p.launched,
                 "host_refused": p.host_refused,
             })
         })

@@ -13,7 +13,7 @@ use penstock_io::device::Tap;
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{Files, Origin};
-use penstock_netlink::{Monitor, Policies, Socket, State};
+use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
 use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord};
 use penstock_program::cells::WORKERS;
@@ -313,6 +313,7 @@ impl Daemon {
             monitor,
             state,
             policies,
+            xdp: XdpMonitor::new().ok(),
             offload: offload.clone(),
             ports: followed,
             workers: workers.clone(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_io::device::{Launcher, Tap, wait};
 use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
-use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State};
+use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
 use crate::crew::{Meeting, is_for_one};
 use crate::guardian::Heir;
@@ -86,6 +86,8 @@ pub(crate) struct Follow {
     pub(crate) state: State,
     /// `None` if the kernel has no IPsec.
     pub(crate) policies: Option<Policies>,
+    /// Tells what devices can do with XDP; `None` if the kernel does not.
+    pub(crate) xdp: Option<XdpMonitor>,
     pub(crate) ports: Vec<Followed>,
     pub(crate) offload: Arc<Offload>,
     pub(crate) workers: Arc<Workers>,
@@ -154,6 +156,7 @@ impl Follow {
             let idle = if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
             let milliseconds = patience.map_or(idle, |p| p.as_millis().min(1000) as i32 + 1);
             let mut fds = vec![self.asks.as_fd()];
+            fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
             // While there is to be a pause, notifications may pile up.
             if patience.is_none() {
                 fds.push(self.monitor.as_fd());
@@ -169,6 +172,11 @@ impl Follow {
                     Ask::Resolve(link, address) => drop(self.socket.resolve(link, address)),
                     Ask::Stop => return,
                 }
+            }
+            match self.xdp.as_mut().map_or(Ok(false), XdpMonitor::have_changed) {
+                Ok(true) => self.offload.refresh(),
+                Ok(false) => {}
+                Err(e) => log(format_args!("what devices can do with XDP: {e}")),
             }
             match self.monitor.take(&mut changed) {
                 Ok(true) => {}

@@ -21,6 +21,8 @@ pub struct PortStatus {
     pub lost: u64,
     /// Frames that the device did not take.
     pub refused: u64,
+    /// Frames that were sent in bursts from XDP, not by the socket.
+    pub launched: u64,
     /// Frames that the host did not take.
     pub host_refused: u64,
 }
@@ -74,6 +76,7 @@ impl Status {
             port.traffic.add(&more.traffic);
             port.lost += more.lost;
             port.refused += more.refused;
+            port.launched += more.launched;
             port.host_refused += more.host_refused;
         }
         self.workers.extend(other.workers);

@@ -438,6 +438,7 @@ impl Worker {
                 traffic: out.traffic,
                 lost,
                 refused: out.tx.refused(),
+                launched: out.tx.launched(),
                 host_refused: out.host_tx.refused(),
             })
         };

@@ -62,10 +62,12 @@ fn ends(way: &str) -> (Tx, Rx) {
     let (a, b) = (interface_index("wa").unwrap(), interface_index("wb").unwrap());
     match way {
         "packet" => (Tx::Packet(PacketTx::open(a).unwrap()), Rx::Packet(PacketRx::open(b, 1514).unwrap())),
-        "xdp" | "generic" => {
-            let wish = if way == "xdp" { XdpWish::Copy } else { XdpWish::Generic };
-            let mut from = XdpDevice::open(a, 1, wish).unwrap();
-            let mut to = XdpDevice::open(b, 1, wish).unwrap();
+        "xdp" | "launched" | "generic" => {
+            let wish = if way == "generic" { XdpWish::Generic } else { XdpWish::Copy };
+            let launcher = (way == "launched").then(|| Launcher::open(XdpDevice::PLACES).unwrap());
+            let mut from = XdpDevice::open(a, 1, wish, launcher.as_ref()).unwrap();
+            let mut to = XdpDevice::open(b, 1, wish, None).unwrap();
+            from.redirect.set_sends(true);
             (Tx::Xdp(from.queues.remove(0).1), Rx::Xdp(to.queues.remove(0).0))
         }
         other => panic!("{other}"),
@@ -74,7 +76,7 @@ fn ends(way: &str) -> (Tx, Rx) {
 
 #[test]
 fn frames_arrive_as_they_were_sent_in_order() {
-    for way in ["packet", "xdp", "generic"] {
+    for way in ["packet", "xdp", "launched", "generic"] {
         if !namespace() {
             return;
         }
@@ -88,13 +90,14 @@ fn frames_arrive_as_they_were_sent_in_order() {
             assert!(got == sent, "{way}: {} of {} in round {round}", got.len(), sent.len());
         }
         assert_eq!((tx.refused(), rx.lost()), (0, 0), "{way}");
+        assert_eq!(tx.launched(), if way == "launched" { 5000 } else { 0 }, "{way}");
     }
 }
 
 #[test]
 fn super_packets_pass_whole_or_are_cut() {
     let gso = Gso { size: 1400, kind: GsoKind::Tcp };
-    for way in ["packet", "xdp"] {
+    for way in ["packet", "xdp", "launched"] {
         if !namespace() {
             return;
         }
@@ -117,6 +120,47 @@ fn super_packets_pass_whole_or_are_cut() {
             assert!(data == sent[54..], "{way} {len}: {} bytes", data.len());
         }
     }
+}
+
+#[test]
+fn few_frames_go_by_the_socket_and_bursts_too_where_the_device_cannot_send_from_xdp() {
+    if !namespace() {
+        return;
+    }
+    let launcher = Launcher::open(XdpDevice::PLACES).unwrap();
+    let wa = interface_index("wa").unwrap();
+    let mut from = XdpDevice::open(wa, 1, XdpWish::Copy, Some(&launcher)).unwrap();
+    let (rx, tx) = from.queues.remove(0);
+    let mut tx = Tx::Xdp(tx);
+    let mut to = Rx::Packet(PacketRx::open(interface_index("wb").unwrap(), 1514).unwrap());
+    // Frames, whether the neighbour polls, whether it is believed to, how many are launched, and how many arrive.
+    for (frames, polls, believed, launched, arrived) in [
+        (15, true, true, 0, 15),
+        (16, true, true, 16, 16),
+        (1500, true, true, 1500, 1500),
+        (1500, true, false, 0, 1500),
+        (40, false, false, 0, 40),
+        // What the kernel does with frames from XDP for a veth whose peer does not poll, without a word.
+        (40, false, true, 40, 0),
+    ] {
+        let gro = if polls { "on" } else { "off" };
+        let status = Command::new("ethtool").args(["-K", "wb", "gro", gro]).status().unwrap();
+        assert!(status.success());
+        from.redirect.set_sends(believed);
+        let before = tx.launched();
+        let sent: Vec<_> = (0..frames).map(|i| frame(i % 1000)).collect();
+        let mut got = Vec::new();
+        // What sockets send at a time has to fit into the ring of the receiver, of 256 frames.
+        for burst in sent.chunks(if believed { 1000 } else { 200 }) {
+            burst.iter().for_each(|frame| tx.send(frame, None, 0));
+            tx.flush();
+            got.extend(receive(&mut to, burst.len()).into_iter().map(|(frame, _)| frame));
+        }
+        let case = (frames, polls, believed);
+        assert_eq!((tx.launched() - before, got.len()), (launched, arrived), "{case:?}");
+        assert!(got[..] == sent[..arrived], "{case:?}");
+    }
+    drop(rx);
 }
 
 #[test]

@@ -34,5 +34,5 @@ pub use monitor::{Changed, Monitor};
 pub use socket::Socket;
 pub use state::State;
 pub use vlans::set_port_vlans;
-pub use xdp::XdpSocket;
+pub use xdp::{XdpMonitor, XdpSocket};
 pub use xfrm::Policies;

@@ -77,6 +77,20 @@ impl Socket {
         }
     }
 
+    /// Takes what it was told, without looking at it; whether it was anything. The socket does not block.
+    pub(crate) fn was_told(&mut self) -> io::Result<bool> {
+        let mut told = false;
+        loop {
+            match self.receive() {
+                Ok(_) => told = true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(told),
+                // Some were lost.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => told = true,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// What a message about an error says: the error, or none.
     fn error(message: &Message) -> io::Result<()> {
         let code = message.head::<4>().map_or(0, |head| i32::from_ne_bytes(*head));

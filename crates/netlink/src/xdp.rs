@@ -1,6 +1,7 @@
 //! What devices can do with XDP (`Documentation/netlink/specs/netdev.yaml`).
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::message::Attributes;
 use crate::socket::Socket;
@@ -10,6 +11,9 @@ const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
+const GROUPS: u16 = 7;
+const GROUP_NAME: u16 = 1;
+const GROUP_ID: u16 = 2;
 
 /// The question for devices, and attributes of the answers.
 const GET_DEVICE: u8 = 1;
@@ -36,12 +40,7 @@ impl XdpSocket {
     /// Those of netlink; `ENOENT` before Linux 6.3.
     pub fn new() -> io::Result<Self> {
         let mut socket = Socket::open(libc::NETLINK_GENERIC, 0)?;
-        let families = socket.dump(CONTROL, &[GET_FAMILY, 1, 0, 0])?;
-        let family = families.iter().map(|message| message.attributes(HEAD)).find_map(|attributes| {
-            let is = attributes.text(FAMILY_NAME) == Some("netdev");
-            attributes.u16(FAMILY_ID).filter(|_| is)
-        });
-        let family = family.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+        let family = of_family(&mut socket, |attributes| attributes.u16(FAMILY_ID))?;
         Ok(XdpSocket { socket, family })
     }
 
@@ -57,5 +56,47 @@ impl XdpSocket {
             attributes.u32(INDEX).filter(|_| features & SENDS != 0)
         };
         Ok(devices.iter().filter_map(|message| sender(message.attributes(HEAD))).collect())
+    }
+}
+
+/// What the family of devices is, of those that there are.
+fn of_family<T>(socket: &mut Socket, read: impl Fn(Attributes<'_>) -> Option<T>) -> io::Result<T> {
+    let families = socket.dump(CONTROL, &[GET_FAMILY, 1, 0, 0])?;
+    let mut families = families.iter().map(|message| message.attributes(HEAD));
+    let family = families.find(|attributes| attributes.text(FAMILY_NAME) == Some("netdev"));
+    family.and_then(read).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+}
+
+/// Is told when devices can do something else with XDP than before.
+#[derive(Debug)]
+pub struct XdpMonitor(Socket);
+
+impl XdpMonitor {
+    /// In the network namespace of the thread.
+    ///
+    /// # Errors
+    /// Those of netlink; `ENOENT` before Linux 6.3.
+    pub fn new() -> io::Result<Self> {
+        let group = of_family(&mut Socket::open(libc::NETLINK_GENERIC, 0)?, |attributes| {
+            let mut groups = attributes.inside(GROUPS)?.map(|(_, group)| Attributes::nested(group));
+            groups.find(|group| group.text(GROUP_NAME) == Some("mgmt"))?.u32(GROUP_ID)
+        })?;
+        let socket = Socket::open(libc::NETLINK_GENERIC, libc::SOCK_NONBLOCK)?;
+        socket.set(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group as i32)?;
+        Ok(XdpMonitor(socket))
+    }
+
+    /// Whether there were changes since the last time.
+    ///
+    /// # Errors
+    /// Those of netlink.
+    pub fn have_changed(&mut self) -> io::Result<bool> {
+        self.0.was_told()
+    }
+}
+
+impl AsFd for XdpMonitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

@@ -165,16 +165,7 @@ impl Policies {
     /// # Errors
     /// Those of netlink.
     pub fn have_changed(&mut self) -> io::Result<bool> {
-        let mut changed = false;
-        loop {
-            match self.monitor.receive() {
-                Ok(_) => changed = true,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(changed),
-                // Some were lost.
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
-                Err(e) => return Err(e),
-            }
-        }
+        self.monitor.was_told()
     }
 
     /// Reads them.

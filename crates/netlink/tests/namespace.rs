@@ -6,7 +6,7 @@ use std::process::Command;
 
 use penstock_net::{Flow4, Flow6, Network};
 use penstock_netlink::links::{self, Standing};
-use penstock_netlink::{Changed, Monitor, Socket, State};
+use penstock_netlink::{Changed, Monitor, Socket, State, XdpMonitor, XdpSocket};
 
 fn namespace() -> bool {
     // SAFETY: no pointers; it concerns this thread alone.
@@ -286,4 +286,25 @@ fn links_are_renamed_while_they_are_up() {
     assert_eq!((now.link.index, now.link.mtu, now.link.up, now.generate), (wan, 1400, true, 0));
     assert!(device("wan").is_none());
     assert!(links::change(&mut socket, wan, &[links::Change::Name("lo")]).is_err());
+}
+
+#[test]
+fn a_veth_sends_from_xdp_while_its_peer_polls() {
+    if !namespace() {
+        return;
+    }
+    let state = State::read(&mut Socket::new().unwrap()).unwrap();
+    let wan = state.device("wan").unwrap().link.index;
+    let (mut devices, mut monitor) = (XdpSocket::new().unwrap(), XdpMonitor::new().unwrap());
+    let mut sends = || devices.senders().unwrap().contains(&wan);
+    assert!(!sends());
+    assert!(!monitor.have_changed().unwrap());
+    for polls in [true, false] {
+        let gro = if polls { "on" } else { "off" };
+        let status = Command::new("ethtool").args(["-K", "far", "gro", gro]).status().unwrap();
+        assert!(status.success());
+        assert!(monitor.have_changed().unwrap(), "{polls}");
+        assert_eq!(sends(), polls);
+        assert!(!monitor.have_changed().unwrap(), "{polls}");
+    }
 }

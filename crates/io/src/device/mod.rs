@@ -153,6 +153,14 @@ impl Tx {
         }
     }
 
+    /// Frames that were sent in bursts from XDP ([`Launcher`]).
+    pub fn launched(&self) -> u64 {
+        match self {
+            Tx::Packet(_) | Tx::Tap(_) => 0,
+            Tx::Xdp(tx) => tx.launched,
+        }
+    }
+
     /// Frames that the device did not take.
     pub fn refused(&self) -> u64 {
         match self {

@@ -343,7 +343,7 @@ fn open_queue(
     let rx = XdpRx { socket: socket.clone(), received, fill, burst };
     let free = (ENTRIES..2 * ENTRIES).map(|place| u64::from(place) * PLACE as u64).collect();
     let kept = Vec::with_capacity(ENTRIES as usize);
-    let tx = XdpTx { socket, index, pad, sent, completion, free, kept, scratch: Vec::new(), refused: 0 };
+    let tx = XdpTx { socket, index, pad, sent, completion, free, kept, scratch: Vec::new(), refused: 0, launched: 0 };
     Ok((rx, tx))
 }
 
@@ -444,6 +444,8 @@ pub struct XdpTx {
     kept: Vec<Descriptor>,
     scratch: Vec<u8>,
     pub(super) refused: u64,
+    /// Frames that were sent from XDP.
+    pub(super) launched: u64,
 }
 
 impl XdpTx {
@@ -522,6 +524,7 @@ impl XdpTx {
             let frames = self.kept.iter().map(|frame| ((frame.address / PLACE as u64) as u32, frame.len));
             let (gone, result) = pad.launch(self.index, frames);
             self.free.extend(self.kept.drain(..gone.min(self.kept.len())).map(|frame| frame.address));
+            self.launched += gone as u64;
             let interrupted = result.is_err_and(|e| e.kind() == io::ErrorKind::Interrupted);
             if gone == 0 && !interrupted {
                 break;
