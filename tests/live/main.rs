@@ -4,6 +4,7 @@
 //! `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default 40000000), `PENSTOCK_LIVE_SECONDS` how long
 //! rulesets are reloaded under load (default 5), `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
+mod bursts;
 mod capture;
 mod edges;
 mod faults;
