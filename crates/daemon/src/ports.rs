@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
-    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish, interface_index,
-    promiscuous, xdp,
+    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish,
+    interface_index, promiscuous, xdp,
 };
 
 use penstock_netlink::{Device, TapLink};

@@ -124,7 +124,8 @@ impl Generator {
 
     /// Sends so many.
     pub(super) fn send(&mut self, count: u32) -> Result<()> {
-        let sent = self.program.run_live(Live { input: &self.frame, metadata: 0, ingress: 0, count, batch: BATCH });
+        let sent =
+            self.program.run_live(Live { input: &self.frame, metadata: 0, ingress: 0, count, batch: BATCH });
         sent.map_err(|e| format!("frames cannot be sent: {e} (live frames need Linux 5.18)"))
     }
 }

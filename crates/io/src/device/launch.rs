@@ -77,7 +77,8 @@ impl Launcher {
         let program = Program::load(Place::Xdp, "penstock_launch", &code).map_err(refused)?;
         let nowhere = Tap::open("penstock%d")?;
         let link = program.attach(interface_index(nowhere.name())?, Mode::Native)?;
-        let launcher = Launcher { program, _link: link, _nowhere: nowhere, pads, spec, free: Mutex::default() };
+        let launcher =
+            Launcher { program, _link: link, _nowhere: nowhere, pads, spec, free: Mutex::default() };
         // Without a pad the program drops all frames; the kernel says here if it has no such runs.
         let input = [0; METADATA + ethernet::LEN];
         launcher.run(&input, 1)?;

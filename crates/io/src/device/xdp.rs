@@ -282,12 +282,7 @@ impl XdpDevice {
         }
     }
 
-    fn open_as(
-        index: u32,
-        queues: u32,
-        kind: XdpKind,
-        launcher: Option<&Arc<Launcher>>,
-    ) -> io::Result<Self> {
+    fn open_as(index: u32, queues: u32, kind: XdpKind, launcher: Option<&Arc<Launcher>>) -> io::Result<Self> {
         let launcher = launcher.filter(|_| !kind.zero_copy && kind.mode == Mode::Native);
         let redirect = Arc::new(Redirect::attach(index, queues, kind.mode)?);
         let mut opened = Vec::new();
@@ -343,7 +338,18 @@ fn open_queue(
     let rx = XdpRx { socket: socket.clone(), received, fill, burst };
     let free = (ENTRIES..2 * ENTRIES).map(|place| u64::from(place) * PLACE as u64).collect();
     let kept = Vec::with_capacity(ENTRIES as usize);
-    let tx = XdpTx { socket, index, pad, sent, completion, free, kept, scratch: Vec::new(), refused: 0, launched: 0 };
+    let tx = XdpTx {
+        socket,
+        index,
+        pad,
+        sent,
+        completion,
+        free,
+        kept,
+        scratch: Vec::new(),
+        refused: 0,
+        launched: 0,
+    };
     Ok((rx, tx))
 }
 
