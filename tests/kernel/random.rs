@@ -1,6 +1,7 @@
 //! Scenarios by chance: rulesets and frames that are made for each other, so that rules hit.
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, SYN_OPTIONS, WAN, net_with_rules};
@@ -179,15 +180,13 @@ struct Generator {
     limits: bool,
 }
 
+impl Chance for Generator {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+}
+
 impl Generator {
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.rng.u32(..n) == 0
-    }
-
     fn ruleset(&mut self) -> String {
         let mut text = String::new();
         match self.kind {

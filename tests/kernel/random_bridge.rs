@@ -4,6 +4,7 @@
 //! No packet leaves the host where it came in, since the kernel would then tell its sender.
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::hand_made::bridge::{BRIDGE, FAR, NET, OUT};
@@ -19,10 +20,6 @@ pub fn scenario(seed: u64) -> Scenario {
         s = s.frame(source, &frame);
     }
     s
-}
-
-fn pick<'t, T: ?Sized>(rng: &mut Rng, of: &[&'t T]) -> &'t T {
-    of[rng.usize(..of.len())]
 }
 
 fn options(rng: &mut Rng) -> String {
@@ -98,20 +95,20 @@ fn ruleset(rng: &mut Rng) -> String {
     ];
     let mut out = String::from("table bridge t {\n");
     for n in 0..rng.usize(2..8) {
-        let hook = pick(rng, &["prerouting", "input", "forward", "output", "postrouting"]);
+        let hook = rng.pick(&["prerouting", "input", "forward", "output", "postrouting"]);
         let policy = if rng.u8(..8) == 0 { "drop" } else { "accept" };
         let priority = rng.i32(-300..300);
         out +=
             &format!("\tchain c{n} {{\n\t\ttype filter hook {hook} priority {priority}; policy {policy};\n");
         for _ in 0..rng.usize(1..6) {
-            let tests = pick(rng, &MATCHES);
+            let tests = rng.pick(&MATCHES);
             // What is ARP has no TTL.
             let other = tests.contains("arp") || tests.contains("ether type");
-            let does = pick(rng, if other { &DOES[..6] } else { &DOES });
-            let kind = pick(rng, &["meta pkttype set host", "meta pkttype set other", "counter"]);
+            let does = rng.pick(if other { &DOES[..6] } else { &DOES });
+            let kind = rng.pick(&["meta pkttype set host", "meta pkttype set other", "counter"]);
             out += &format!("\t\t{tests} {does}\n");
             if hook == "prerouting" && rng.bool() {
-                out += &format!("\t\t{} {kind} counter\n", pick(rng, &MATCHES))
+                out += &format!("\t\t{} {kind} counter\n", rng.pick(&MATCHES))
                     .replace("counter counter", "counter");
             }
         }
@@ -121,16 +118,16 @@ fn ruleset(rng: &mut Rng) -> String {
 }
 
 fn frame(rng: &mut Rng) -> (&'static str, Frame) {
-    let source = pick(rng, &["one", "one", "two", "two", "three", "three", "out", "host", "host:br0"]);
-    let (sport, dport) = (rng.u16(1..3), pick(rng, &[&53u16, &80]));
+    let source = rng.pick(&["one", "one", "two", "two", "three", "three", "out", "host", "host:br0"]);
+    let (sport, dport) = (rng.u16(1..3), rng.pick(&[53u16, 80]));
     match source {
         "host" => {
-            let to = pick(rng, &["198.18.0.10", "198.18.0.20"]);
-            return (source, bare().ip4("198.18.0.1", to).udp(sport, *dport));
+            let to = rng.pick(&["198.18.0.10", "198.18.0.20"]);
+            return (source, bare().ip4("198.18.0.1", to).udp(sport, dport));
         }
         "out" => {
-            let to = pick(rng, &["198.18.0.10", "198.18.0.20", "198.18.0.1"]);
-            return (source, ethernet(OUT, FAR).ip4("198.19.0.2", to).udp(sport, *dport));
+            let to = rng.pick(&["198.18.0.10", "198.18.0.20", "198.18.0.1"]);
+            return (source, ethernet(OUT, FAR).ip4("198.19.0.2", to).udp(sport, dport));
         }
         _ => {}
     }
@@ -146,17 +143,17 @@ fn frame(rng: &mut Rng) -> (&'static str, Frame) {
     };
     let mut frame = ethernet(to, from);
     if source != "host:br0" && rng.u8(..6) == 0 {
-        frame = frame.vlan(pick(rng, &[&7u16, &0x6000, &0x2007]).to_owned());
+        frame = frame.vlan(rng.pick(&[7u16, 0x6000, 0x2007]));
     }
-    let (a, b) = ("198.18.0.10", pick(rng, &["198.18.0.1", "198.19.0.2"]));
+    let (a, b) = ("198.18.0.10", rng.pick(&["198.18.0.1", "198.19.0.2"]));
     let frame = match rng.u8(..10) {
         0 => frame.arp(1, from, a, [0; 6], "198.18.0.20"),
-        1 => frame.ip6("2001:db8:1::10", pick(rng, &["2001:db8:1::1", "2001:db8:2::2"])).udp(sport, *dport),
-        2 => frame.ip4(a, b).tcp(sport, *dport),
-        3 => frame.ip4(a, b).patch(2, &[0, 200]).udp(sport, *dport),
+        1 => frame.ip6("2001:db8:1::10", rng.pick(&["2001:db8:1::1", "2001:db8:2::2"])).udp(sport, dport),
+        2 => frame.ip4(a, b).tcp(sport, dport),
+        3 => frame.ip4(a, b).patch(2, &[0, 200]).udp(sport, dport),
         4 => frame.ethertype(0x1234).data(b"unknown"),
-        5 => frame.ip4(a, b).ttl(rng.u8(..3)).udp(sport, *dport),
-        _ => frame.ip4(a, b).udp(sport, *dport),
+        5 => frame.ip4(a, b).ttl(rng.u8(..3)).udp(sport, dport),
+        _ => frame.ip4(a, b).udp(sport, dport),
     };
     (source, frame)
 }

@@ -4,6 +4,7 @@
 //! As in `random_nat`, no packet goes to an address without a neighbour, and none leaves where it came in.
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 use crate::frame::{Frame, bare, ethernet};
 use crate::random_nat::{Side, net};
@@ -75,15 +76,13 @@ struct Generator {
     id: u16,
 }
 
+impl Chance for Generator {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+}
+
 impl Generator {
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.rng.u32(..n) == 0
-    }
-
     // ---- rules ----
 
     fn ruleset(&mut self) -> String {

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 use crate::frame::{Frame, ethernet};
 use crate::random_nat::{Side, net};
@@ -68,15 +69,13 @@ const ACK: u8 = 16;
 /// Forwarded to a host behind `lan`.
 const FORWARDED: u16 = 8080;
 
+impl Chance for Generator {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+}
+
 impl Generator {
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.rng.u32(..n) == 0
-    }
-
     fn ruleset(&mut self) -> String {
         self.masquerade = [self.rng.bool(), self.rng.bool()];
         let hook = self.pick(&["ingress", "early_ingress"]);

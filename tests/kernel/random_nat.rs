@@ -5,6 +5,7 @@
 //! tell on its own.
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, WAN};
@@ -115,15 +116,13 @@ struct Generator {
     flows: Vec<Flow>,
 }
 
+impl Chance for Generator {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+}
+
 impl Generator {
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.rng.usize(..of.len())]
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.rng.u32(..n) == 0
-    }
-
     // ---- rules ----
 
     fn ruleset(&mut self) -> String {

@@ -1,6 +1,7 @@
 //! Rulesets and commands by chance, in the whole language: what is right, and what is nearly right.
 
 use fastrand::Rng;
+use penstock_seed::Chance;
 
 /// What a field is compared with.
 #[derive(Clone, Copy, PartialEq)]
@@ -483,15 +484,13 @@ pub fn ruleset(seed: u64) -> Random {
     Random { family, frame, rules, commands }
 }
 
+impl Chance for Generator {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.0
+    }
+}
+
 impl Generator {
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.0.usize(..of.len())]
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.0.u32(..n) == 0
-    }
-
     fn frame(&mut self, family: &str) -> String {
         let hook = match family {
             "arp" => self.pick(&[

@@ -16,6 +16,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_path::{Dataplane, Frame, Settings, Sink};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
+use penstock_seed::Chance;
 use penstock_wire::build::{Ethernet, Icmp, Ipv4, Tcp, Udp, payload};
 
 const NOW: u64 = 1_700_000_000_000_000_000;
@@ -56,16 +57,12 @@ const OTHERS: [&str; 6] =
 const ENDS: [&str; 9] =
     ["accept", "accept", "drop", "drop", "return", "continue", "jump quiet", "jump loud", "goto quiet"];
 
-fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
-    from[rng.usize(..from.len())]
-}
-
 /// The rules of a chain: each is likely to look at what the one before looked at.
 fn rules(rng: &mut Rng, counted: bool) -> String {
     let mut out = String::new();
     // Few kinds of selectors and ends, so that rules often have to do with each other.
     let known: Vec<usize> = (0..4).map(|_| rng.usize(..SELECTORS.len())).collect();
-    let ends: Vec<&str> = (0..3).map(|_| pick(rng, &ENDS)).collect();
+    let ends: Vec<&str> = (0..3).map(|_| rng.pick(&ENDS)).collect();
     let (mut selectors, mut other, mut end) = (vec![known[0]], "", ends[0]);
     let mut map = false;
     for _ in 0..rng.usize(4..14) {
@@ -76,22 +73,22 @@ fn rules(rng: &mut Rng, counted: bool) -> String {
             map = rng.u8(..6) == 0;
         }
         if rng.u8(..4) == 0 {
-            other = pick(rng, &OTHERS);
+            other = rng.pick(&OTHERS);
         }
         if rng.u8(..2) == 0 {
-            end = pick(rng, &ends);
+            end = rng.pick(&ends);
         }
         if counted {
             (other, map) = ("counter", false);
         }
         if map {
             let (a, b) = (rng.u8(1..6), rng.u8(6..10));
-            let (to, other) = (pick(rng, &ends), pick(rng, &ends));
+            let (to, other) = (rng.pick(&ends), rng.pick(&ends));
             out.push_str(&format!("\t\tudp dport vmap {{ {a} : {to}, {b} : {other} }}\n"));
             continue;
         }
         let matches: Vec<String> =
-            selectors.iter().map(|s| format!("{} {}", SELECTORS[*s].0, pick(rng, SELECTORS[*s].1))).collect();
+            selectors.iter().map(|s| format!("{} {}", SELECTORS[*s].0, rng.pick(SELECTORS[*s].1))).collect();
         let matches = matches.join(" ");
         let rule = if rng.u8(..12) == 0 && !counted {
             format!("counter {matches} {end}")
@@ -124,7 +121,7 @@ fn text(rng: &mut Rng, counted: bool) -> String {
 	}}
 }}
 ",
-        pick(rng, &["ip", "inet"]),
+        rng.pick(&["ip", "inet"]),
         rules(rng, counted)
     )
 }
@@ -132,7 +129,7 @@ fn text(rng: &mut Rng, counted: bool) -> String {
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let ethernet = Ethernet::new("02:00:00:00:01:10", "02:00:00:00:01:01");
     let source = format!("198.18.0.{}", rng.u8(8..14));
-    let ip = Ipv4::new(&*source, pick(rng, &["198.19.0.2", "198.18.0.1"]))
+    let ip = Ipv4::new(&*source, rng.pick(&["198.19.0.2", "198.18.0.1"]))
         .ttl(rng.u8(62..66))
         .tos(rng.u8(..3) << 2);
     match rng.u8(..5) {
