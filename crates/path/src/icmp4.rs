@@ -2,6 +2,7 @@
 
 use penstock_net::RouteType;
 use penstock_packet::{Packet, PacketType};
+use penstock_wire::ipv4_options::BadOption;
 use penstock_wire::{icmp, ipv4, ipv4_options, protocol};
 
 use crate::hooks::Protocol;
@@ -63,7 +64,9 @@ impl<S: Sink> Worker<'_, S> {
             return;
         }
         let echoed = if compiled { h.options() } else { &[] };
-        let Some(mut echoed) = ipv4_options::echo(echoed) else { return };
+        // The pointer says where reading them ended.
+        let wrong = (kind == icmp::PARAMETER_PROBLEM).then_some(BadOption((info >> 24) as u8));
+        let Some(mut echoed) = ipv4_options::echo(echoed, wrong) else { return };
         let over = ipv4::LEN + echoed.len() + icmp::LEN;
         let room = self.mtu(&way).min(icmp::ERROR_MAX).saturating_sub(over);
         if room <= ipv4::LEN {

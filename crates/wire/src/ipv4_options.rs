@@ -333,9 +333,10 @@ impl Echo {
 }
 
 /// The options that an answer to a packet has (`__ip_options_echo()`): record route, timestamp and CIPSO of the options
-/// that [`check_received`] saw, whether it liked them or not. Source routes are not followed here, so none is reversed.
+/// that [`check_received`] saw. If it found a byte `wrong`, the option with that byte and all behind it are not there, but for
+/// CIPSO. Source routes are not followed here, so none is reversed.
 /// `None` if an option has no room for what it asks for: then there is no answer.
-pub fn echo(options: &[u8]) -> Option<Echo> {
+pub fn echo(options: &[u8], wrong: Option<BadOption>) -> Option<Echo> {
     let mut out = Echo { bytes: [0; MAX_LEN], len: 0, found: Compiled::default() };
     let (mut rr, mut ts, mut cipso) = (None, None, None);
     let mut rest = options;
@@ -349,14 +350,16 @@ pub fn echo(options: &[u8]) -> Option<Echo> {
                     break;
                 }
                 let (option, tail) = rest.split_at(n);
+                let end = 20 + options.len() - tail.len();
                 match *kind {
-                    RR if n >= 3 && option[2] >= 4 => rr = rr.or(Some(option)),
-                    TIMESTAMP if n >= 4 && option[2] >= 5 => ts = ts.or(Some(option)),
                     CIPSO => {
                         // Where the packet's own parser stopped.
                         cipso = Some(option);
                         break;
                     }
+                    _ if wrong.is_some_and(|BadOption(at)| usize::from(at) < end) => break,
+                    RR if n >= 3 => rr = rr.or(Some(option)),
+                    TIMESTAMP if n >= 4 => ts = ts.or(Some(option)),
                     _ => {}
                 }
                 rest = tail;
@@ -445,19 +448,26 @@ mod tests {
     #[test]
     fn answers_echo_routes_and_times() {
         let address = Ipv4Addr::new(198, 18, 0, 1);
-        for (options, expected) in [
-            (&[RA, 4, 0, 0][..], Some(&[][..])),
-            (&[RR, 7, 8, 1, 2, 3, 4, 0], Some(&[RR, 7, 8, 1, 2, 3, 4, 0])),
-            (&[NOOP, RR, 7, 4, 1, 2, 3, 4], Some(&[RR, 7, 8, 198, 18, 0, 1, 0])),
-            (&[RR, 7, 6, 1, 2, 3, 4, 0], None),
-            (&[TIMESTAMP, 8, 5, 0, 9, 9, 9, 9], Some(&[TIMESTAMP, 8, 9, 0, 0, 0, 0, 77])),
+        let full = [RR, 7, 8, 1, 2, 3, 4, 0];
+        for (options, wrong, expected) in [
+            (&[RA, 4, 0, 0][..], None, Some(&[][..])),
+            (&full, None, Some(&full[..])),
+            (&[NOOP, RR, 7, 4, 1, 2, 3, 4], None, Some(&[RR, 7, 8, 198, 18, 0, 1, 0])),
+            (&[RR, 7, 6, 1, 2, 3, 4, 0], None, None),
+            (&[TIMESTAMP, 8, 5, 0, 9, 9, 9, 9], None, Some(&[TIMESTAMP, 8, 9, 0, 0, 0, 0, 77])),
             (
                 &[TIMESTAMP, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+                None,
                 Some(&[TIMESTAMP, 12, 13, 1, 198, 18, 0, 1, 0, 0, 0, 77]),
             ),
-            (&[CIPSO, 6, 0, 0, 0, 0, RR, 2], Some(&[CIPSO, 6, 0, 0, 0, 0, 0, 0])),
+            (&[CIPSO, 6, 0, 0, 0, 0, RR, 2], Some(22), Some(&[CIPSO, 6, 0, 0, 0, 0, 0, 0])),
+            // The option that is wrong is not there, nor what stands behind it.
+            (&[TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0], Some(23), Some(&[])),
+            (&[RR, 7, 6, 1, 2, 3, 4, 0], Some(22), Some(&[])),
+            (&[RR, 7, 8, 1, 2, 3, 4, TIMESTAMP, 8, 9, 0xf0, 0, 0, 0, 0, 0], Some(30), Some(&full)),
+            (&[RA, 3, 0, RR, 7, 8, 1, 2, 3, 4, 0, 0], Some(21), Some(&[])),
         ] {
-            let echo = echo(options).map(|mut e| e.filled(address, 77).to_vec());
+            let echo = echo(options, wrong.map(BadOption)).map(|mut e| e.filled(address, 77).to_vec());
             assert_eq!(echo.as_deref(), expected, "{options:?}");
         }
     }
