@@ -179,24 +179,30 @@ impl Packet {
         self.buffer[..self.end].get(self.network + usize::from(t.offset)..)
     }
 
-    /// What a load of `len` bytes at `offset` from the transport header sees. Loads of 1, 2 or 4 bytes at a multiple of
-    /// their length do not ask for fragments (`nft_payload_fast_eval()`, observed on Linux 6.18): in a later fragment they
-    /// see its data as if the header stood there, and in a later IPv6 fragment, where the walk over extension headers
-    /// leaves the offset at zero, what the data pointer points to. All other loads see what
-    /// [`Packet::transport_bytes`] gives.
+    /// From where the transport header would be to the end, in later fragments, too: in one of IPv4 its data, in one of
+    /// IPv6, where the walk over extension headers leaves the offset at zero, what the data pointer points to
+    /// (`nft_thoff()`, observed on Linux 6.18).
     #[inline]
-    pub fn transport_bytes_for_load(&self, len: u8, offset: u16) -> Option<&[u8]> {
+    pub fn transport_bytes_of_fragment(&self) -> Option<&[u8]> {
         let t = self.transport()?;
-        let start = if t.fragment_offset == 0 {
-            self.network + usize::from(t.offset)
-        } else if !matches!(len, 1 | 2 | 4) || !offset.is_multiple_of(u16::from(len)) {
-            return None;
-        } else if t.offset == 0 {
+        let start = if t.fragment_offset != 0 && t.offset == 0 {
             self.data
         } else {
             self.network + usize::from(t.offset)
         };
         self.buffer[..self.end].get(start..)
+    }
+
+    /// What a load of `len` bytes at `offset` from the transport header sees. Loads of 1, 2 or 4 bytes at a multiple of
+    /// their length do not ask for fragments (`nft_payload_fast_eval()`, observed on Linux 6.18): they see what
+    /// [`Packet::transport_bytes_of_fragment`] gives, all others what [`Packet::transport_bytes`] gives.
+    #[inline]
+    pub fn transport_bytes_for_load(&self, len: u8, offset: u16) -> Option<&[u8]> {
+        if matches!(len, 1 | 2 | 4) && offset.is_multiple_of(u16::from(len)) {
+            self.transport_bytes_of_fragment()
+        } else {
+            self.transport_bytes()
+        }
     }
 
     /// Like [`Packet::transport_bytes`], for writing.

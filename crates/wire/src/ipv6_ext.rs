@@ -77,15 +77,14 @@ pub struct Walk {
 }
 
 /// Finds the first header of type `target`, or the last header of the chain for `None`, as `ipv6_find_hdr()` does.
-/// `packet` begins with the IPv6 header, whose version and length are not looked at; what is behind the payload
-/// length is walked over as well if it is there.
+/// `packet` begins with the IPv6 header, whose version and length are not looked at, nor whether it is cut off; what is
+/// behind the payload length is walked over as well if it is there.
 ///
 /// # Errors
 /// See [`FindError`].
 #[inline]
 pub fn find(packet: &[u8], target: Option<u8>, walk: Walk) -> Result<Found, FindError> {
-    let Some(fixed) = packet.first_chunk::<{ ipv6::LEN }>() else { return Err(FindError::Malformed) };
-    let first = fixed[6];
+    let Some(&first) = packet.get(6) else { return Err(FindError::Malformed) };
     if !is_extension(first) {
         return match target {
             Some(t) if t != first => Err(FindError::Absent),

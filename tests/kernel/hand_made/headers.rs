@@ -344,6 +344,31 @@ pub fn all() -> Vec<Scenario> {
             lan().ip4("198.18.0.10", "198.19.0.2").udp(7, 53),
         ],
     ));
+    // The header before the extension need not be there, nor need a packet be a first fragment.
+    let chunks = [0, 80, 0, 53, 0, 0, 0, 7, 1, 2, 3, 4, 3, 0, 0, 16, 0, 0, 0, 0x55, 0, 0, 1, 0, 0, 0, 0, 0];
+    let later = |f: crate::frame::Frame| f.protocol(132).data(&chunks);
+    scenarios.push(from(
+        ingress(
+            "headers_of_cut_packets_and_later_fragments_at_ingress",
+            "exthdr mh exists
+                exthdr mh missing
+                mh type 5
+                sctp chunk sack exists
+                sctp chunk sack cum-tsn-ack 0x55
+                sctp chunk data missing
+                sctp dport 53",
+        ),
+        "lan",
+        &[
+            lan().ip6("2001:db8:1::10", "2001:db8:2::2").extension(135, &[5, 0, 1, 0, 0, 0]),
+            lan().ip6("2001:db8:1::10", "2001:db8:2::2").protocol(135).cut(14 + 25),
+            lan().ip6("2001:db8:1::10", "2001:db8:2::2").protocol(0).cut(14 + 25),
+            lan().ip4("198.18.0.10", "198.19.0.2").transport(132, &chunks),
+            later(lan().ip4("198.18.0.10", "198.19.0.2").fragment(5, false)),
+            later(lan().ip6("2001:db8:1::10", "2001:db8:2::2").fragment6(0, true, 7)),
+            later(lan().ip6("2001:db8:1::10", "2001:db8:2::2").fragment6(5, false, 7)),
+        ],
+    ));
     scenarios.push(from(
         ingress(
             "arp_at_ingress",

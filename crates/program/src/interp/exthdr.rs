@@ -100,9 +100,10 @@ fn find_tcp(header: &[u8], wanted: Wanted) -> Option<&[u8]> {
     wanted.of(header, option.offset)
 }
 
-/// Whether a chunk is there, and its bytes.
+/// Whether a chunk is there, and its bytes. Later fragments are read, too, as if they began with the common header
+/// (`nft_exthdr_sctp_eval()`).
 fn find_sctp(packet: &Packet, wanted: Wanted) -> (bool, Option<&[u8]>) {
-    let Some(bytes) = packet.transport_bytes().filter(|_| is(packet, protocol::SCTP)) else {
+    let Some(bytes) = packet.transport_bytes_of_fragment().filter(|_| is(packet, protocol::SCTP)) else {
         return (false, None);
     };
     let header = sctp::Header::new(bytes);
