@@ -7,6 +7,7 @@
 #[path = "../kernel/namespace.rs"]
 mod namespace;
 
+mod commands;
 mod lacking;
 mod masks;
 mod mutations;
@@ -78,11 +79,12 @@ fn main() -> ExitCode {
     }
     let mutations = number("PENSTOCK_NFT_MUTATIONS").unwrap_or(MUTATIONS);
     let (texts, texts_differ) = nearly_right::compare(seed..seed + mutations, &lacking);
+    let commands_differ = commands::compare();
     if rulesets != count || count > 0 && taken == 0 || texts != mutations {
         println!("nft: not everything was compared");
         return ExitCode::FAILURE;
     }
-    if differ + texts_differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if differ + texts_differ + commands_differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs `work` for all seeds, with a tally for each thread.

@@ -133,8 +133,17 @@ pub enum CmdKind {
         event: Option<Name>,
         object: Option<Name>,
     },
-    Import,
-    Export,
+    Import(Markup),
+    Export(Markup),
+}
+
+/// In which form a ruleset was once imported and exported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Markup {
+    /// XML.
+    Xml,
+    /// JSON, of the virtual machine's expressions.
+    Json,
 }
 
 /// What stands in a table's braces.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use penstock_program::expr::FIB_PRESENT;
+use penstock_program::expr::{FIB_PRESENT, PayloadBase, RtKey};
 
 use crate::ast::expr::{ByteOrder, Expr, ExprKind};
-use crate::datatype::DataType;
 use crate::datatype::symbols::{self, Base};
+use crate::datatype::{DataType, Type};
 use crate::keys::{self, KeyInfo};
 use crate::names::Names;
 
@@ -14,7 +14,9 @@ use crate::names::Names;
 pub fn describe_type(dtype: DataType, names: &dyn Names) -> String {
     let mut out = String::new();
     let _ = write!(out, "datatype {} ({})", dtype.name(), dtype.description());
-    finish(dtype, dtype.size(), "bits", dtype.size(), &mut out, names);
+    // Values in network order are shown as they lie in memory.
+    let swapped = dtype.order() == ByteOrder::Big && dtype.size() == 16;
+    finish(dtype, (dtype.size(), "bits"), dtype.size(), swapped, &mut out, names);
     out
 }
 
@@ -24,11 +26,18 @@ fn known(expr: &Expr) -> (&'static str, DataType, u32) {
     let (kind, (dtype, len)) = match &expr.kind {
         ExprKind::Symbol { .. } => ("symbol", (DataType::Invalid, 0)),
         ExprKind::Payload(payload) => {
-            ("payload", payload.field.map_or((DataType::RawInteger, expr.len), |f| (f.dtype, f.len)))
+            let port =
+                payload.base == PayloadBase::Transport && matches!((payload.offset, expr.len), (0 | 16, 16));
+            let raw = if port { DataType::InetService } else { DataType::RawInteger };
+            ("payload", payload.field.map_or((raw, expr.len), |f| (f.dtype, f.len)))
         }
         ExprKind::Exthdr(exthdr) => ("exthdr", exthdr.field.map_or(given, |f| (f.dtype, f.len))),
         ExprKind::Meta { key } => ("meta", row(keys::meta(*key))),
         ExprKind::Ct { key, .. } => ("ct", row(keys::ct(*key))),
+        // Which IP it is of, another match says.
+        ExprKind::Rt { key: RtKey::Nexthop4 } if expr.dtype == Type::Base(DataType::Invalid) => {
+            ("rt", (DataType::Invalid, 0))
+        }
         ExprKind::Rt { key } => ("rt", row(keys::rt(*key))),
         ExprKind::Fib { flags, .. } if flags & FIB_PRESENT != 0 => ("fib", (DataType::Boolean, 8)),
         ExprKind::Fib { result, .. } => ("fib", row(keys::fib(*result))),
@@ -59,12 +68,19 @@ pub fn describe_expr(expr: &Expr, names: &dyn Names) -> String {
     }
     // Text is measured in characters.
     let (count, unit) = if dtype.is_string() { (bits / 8, "characters") } else { (bits, "bits") };
-    finish(dtype, count, unit, bits, &mut out, names);
+    finish(dtype, (count, unit), bits, false, &mut out, names);
     out
 }
 
 /// Base types, length and symbols.
-fn finish(dtype: DataType, count: u32, unit: &str, len: u32, out: &mut String, names: &dyn Names) {
+fn finish(
+    dtype: DataType,
+    (count, unit): (u32, &str),
+    len: u32,
+    swapped: bool,
+    out: &mut String,
+    names: &dyn Names,
+) {
     let mut base = dtype.base();
     if let Some(first) = base {
         let _ = write!(out, " (basetype {}", plain_name(first));
@@ -92,11 +108,7 @@ fn finish(dtype: DataType, count: u32, unit: &str, len: u32, out: &mut String, n
     let _ = writeln!(out, "\npre-defined symbolic constants (in {base}):");
     let digits = len.div_ceil(8) as usize * 2;
     for (name, value) in table.list {
-        // Values in network order are shown as they lie in memory.
-        let value = match (dtype.order(), len) {
-            (ByteOrder::Big, 16) => u32::from(u16::from_be_bytes([*value as u8, (*value >> 8) as u8])),
-            _ => *value,
-        };
+        let value = if swapped { u32::from((*value as u16).swap_bytes()) } else { *value };
         let _ = match table.base {
             Base::Hexadecimal => writeln!(out, "\t{name:<30}\t0x{value:0digits$x}"),
             Base::Decimal => writeln!(out, "\t{name:<30}\t{value:>20}"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ast::cmd::{Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
+use crate::ast::cmd::{Markup, Name, New, ObjKind, ObjectBlock, ObjectSpec, Target};
 use crate::ast::expr::{ExprKind, SetExprFlags};
 use crate::ast::{Cmd, CmdKind};
 use crate::eval::elements::misread;
@@ -65,7 +65,15 @@ impl Eval<'_, '_> {
             CmdKind::Rename { to } => self.rename(&target, to),
             // What is described need not fit anywhere.
             CmdKind::Describe(_) => Ok(()),
-            CmdKind::Monitor { .. } | CmdKind::Import | CmdKind::Export => Ok(()),
+            CmdKind::Import(Markup::Xml) => error(loc, "this output type not supported"),
+            CmdKind::Export(Markup::Xml) => error(
+                loc,
+                "this output type is not supported, use nft -j list ruleset for JSON support instead",
+            ),
+            CmdKind::Export(Markup::Json) => {
+                error(loc, "JSON export is no longer supported, use 'nft -j list ruleset' instead")
+            }
+            CmdKind::Monitor { .. } | CmdKind::Import(Markup::Json) => Ok(()),
         }
     }
 

@@ -62,8 +62,8 @@ pub fn lower(cmd: &Cmd, ctx: &Context<'_>) -> Vec<Lowered> {
         | CmdKind::Reset { .. }
         | CmdKind::Describe(_)
         | CmdKind::Monitor { .. }
-        | CmdKind::Import
-        | CmdKind::Export => Vec::new(),
+        | CmdKind::Import(_)
+        | CmdKind::Export(_) => Vec::new(),
     }
 }
 

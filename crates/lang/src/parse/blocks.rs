@@ -2,6 +2,7 @@
 
 use penstock_ruleset::model::{ChainType, Hook};
 
+use super::objects::Form;
 use super::{Bad, Parsed, Parser};
 use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, RuleBlock, TableBlock};
 use crate::ast::expr::{ByteOrder, Expr, ExprKind, SetExprFlags, VerdictExpr};
@@ -66,7 +67,7 @@ impl Parser<'_> {
                 let kind = self.object_type()?;
                 let object = self.within_object(|p| {
                     let name = p.scoped_name()?;
-                    Ok((name, p.object(kind, start, true)?))
+                    Ok((name, p.object(kind, start, Form::Braces)?))
                 })?;
                 self.separator()?;
                 table.objects.push(object);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use penstock_program::expr::ObjectType;
 use penstock_ruleset::model::Family;
 
+use super::objects::Form;
 use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, Cmd, CmdKind, FlowtableBlock, New, ObjKind, TableBlock, Target};
+use crate::ast::cmd::{ChainBlock, Cmd, CmdKind, FlowtableBlock, Markup, New, ObjKind, TableBlock, Target};
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -195,16 +196,25 @@ impl Parser<'_> {
                 Ok((CmdKind::Rename { to }, target))
             }
             "import" | "export" => {
-                let kind = if self.at("import") { CmdKind::Import } else { CmdKind::Export };
+                let import = self.at("import");
                 self.take();
-                self.eat("ruleset");
-                match self.word() {
-                    "xml" | "json" | "vm" => {
+                let any = !self.eat("ruleset");
+                let markup = match self.word() {
+                    "xml" => Markup::Xml,
+                    "json" => Markup::Json,
+                    "vm" => {
                         self.take();
-                        Ok((kind, Target::default()))
+                        if !self.at("json") {
+                            return self.unexpected(&["json"]);
+                        }
+                        Markup::Json
                     }
-                    _ => self.unexpected(&["ruleset", "xml", "json", "vm"]),
-                }
+                    _ if any => return self.unexpected(&["ruleset", "xml", "json", "vm"]),
+                    _ => return self.unexpected(&["xml", "json", "vm"]),
+                };
+                self.take();
+                let kind = if import { CmdKind::Import(markup) } else { CmdKind::Export(markup) };
+                Ok((kind, Target::default()))
             }
             "describe" => {
                 self.take();
@@ -315,7 +325,8 @@ impl Parser<'_> {
                 let kind = self.object_type()?;
                 self.within_object(|p| {
                     let target = p.named()?;
-                    Ok((New::Object(p.object(kind, start, false)?), target))
+                    let form = if verb == Verb::Create { Form::Bare } else { Form::Any };
+                    Ok((New::Object(p.object(kind, start, form)?), target))
                 })?
             }
             _ if verb == Verb::Create => return self.unexpected(&[]),

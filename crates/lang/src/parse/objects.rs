@@ -23,6 +23,17 @@ const SYNPROXY_WSCALE: u32 = 2;
 const SYNPROXY_SACK: u32 = 4;
 const SYNPROXY_TIMESTAMP: u32 = 8;
 
+/// How an object may be written.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    /// In braces: in a table.
+    Braces,
+    /// Also bare, as in `add counter ip t c packets 1 bytes 2`.
+    Any,
+    /// Bare, behind `create`; what has no such form is in braces.
+    Bare,
+}
+
 impl Parser<'_> {
     /// Reads what stands behind the type of an object, among whose keywords nft's scanner is until the object ends; an
     /// error that ends it before leaves the scanner there.
@@ -74,9 +85,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What follows the name of an object: `{ … }`, or (`add counter ip t c packets 1 bytes 2`) the bare
-    /// configuration. In a table the braces must be there.
-    pub(super) fn object(&mut self, kind: ObjectType, start: Loc, in_table: bool) -> Parsed<ObjectBlock> {
+    /// What follows the name of an object.
+    pub(super) fn object(&mut self, kind: ObjectType, start: Loc, form: Form) -> Parsed<ObjectBlock> {
         let mut block = ObjectBlock {
             kind,
             value: ObjectSpec::Counter { packets: 0, bytes: 0 },
@@ -84,12 +94,13 @@ impl Parser<'_> {
             loc: start,
         };
         let mut written = None;
-        if self.tok() == Tok::LeftBrace {
+        let separated = matches!(
+            kind,
+            ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
+        );
+        let braces = form != Form::Bare || separated;
+        if braces && self.tok() == Tok::LeftBrace {
             let mut comment = None;
-            let separated = matches!(
-                kind,
-                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel
-            );
             let keywords = self.keywords;
             self.block(|p| {
                 p.keywords = p.leftover.unwrap_or(keywords);
@@ -104,30 +115,24 @@ impl Parser<'_> {
                 }
             })?;
             block.comment = comment;
-        } else if in_table {
+        } else if form == Form::Braces || separated {
             return self.unexpected(&["'{'"]);
         } else if kind == ObjectType::Counter {
             if self.at("packets") {
                 self.object_item(kind, &mut written, false)?;
             }
         } else {
-            match kind {
-                ObjectType::Limit if !self.at("rate") => return self.unexpected(&["rate", "'{'"]),
-                ObjectType::CtHelper | ObjectType::CtTimeout | ObjectType::CtExpect | ObjectType::Tunnel => {
-                    return self.unexpected(&["'{'"]);
+            let token = self.peek();
+            let begins: &[&str] = match kind {
+                ObjectType::Limit if !self.at("rate") => &["rate"],
+                ObjectType::Synproxy if !self.at("mss") => &["mss"],
+                ObjectType::SecMark if !self.is_string(token) => {
+                    &["string", "quoted string", "string with a trailing asterisk"]
                 }
-                ObjectType::SecMark => {
-                    let token = self.peek();
-                    if !self.is_string(token) {
-                        return self.unexpected(&[
-                            "string",
-                            "quoted string",
-                            "string with a trailing asterisk",
-                            "'{'",
-                        ]);
-                    }
-                }
-                _ => {}
+                _ => &[],
+            };
+            if !begins.is_empty() {
+                return self.unexpected(&[begins, if braces { &["'{'"] } else { &[] }].concat());
             }
             self.object_item(kind, &mut written, false)?;
         }

@@ -57,8 +57,8 @@ impl Session<'_> {
             }
             CmdKind::Describe(expr) => Ok(self.describe(expr)),
             CmdKind::Monitor { .. } => error(cmd.loc, "monitor needs a dataplane, and this ruleset has none"),
-            CmdKind::Import | CmdKind::Export => {
-                error(cmd.loc, "this operation is not supported; use -j with list ruleset or -f")
+            CmdKind::Import(_) | CmdKind::Export(_) => {
+                error(cmd.loc, "Could not process rule: Operation not supported")
             }
             // Changes that came to nothing, such as rules of an empty table.
             CmdKind::Add(_)

@@ -8,7 +8,7 @@ use penstock_ruleset::{Blame, Change, Errno, Transaction};
 use penstock_sets::Element;
 
 use super::{Session, refusals};
-use crate::ast::cmd::New;
+use crate::ast::cmd::{Markup, New};
 use crate::ast::{Cmd, CmdKind};
 use crate::diag::Diagnostics;
 use crate::eval::{Context, evaluate, expand};
@@ -126,7 +126,7 @@ impl Session<'_> {
             }
             // What was lowered is no longer needed as a tree.
             if !lowered.is_empty() {
-                cmd.kind = CmdKind::Import;
+                cmd.kind = CmdKind::Import(Markup::Json);
             }
             let step = Step { cmd, lowered, elements, debug };
             if !good {
