@@ -78,7 +78,7 @@ impl Kernel {
         let beyond = test.beyond();
         let key = |p: &Incoming| (beyond.clone(), p.source.clone(), p.bytes.clone());
         if test.packets().any(|p| !self.without.contains_key(&key(p))) {
-            self.router.load(&beyond)?;
+            self.router.load(&beyond, &[])?;
             for packet in test.packets() {
                 if !self.without.contains_key(&key(packet)) {
                     let outs = self.send(&Incoming { after: Duration::ZERO, ..packet.clone() })?;
@@ -91,7 +91,7 @@ impl Kernel {
             let deleted = self.nf_tables()?.delete_table(number_of(&test.family), "t");
             return observed.and_then(|observed| deleted.map(|()| observed));
         }
-        let debug = self.router.load(&format!("{}{beyond}", test.ruleset()))?;
+        let debug = self.router.load(&format!("{}{beyond}", test.ruleset()), &["--debug=netlink"])?;
         let results = self.results(test, &beyond)?;
         let listing = self.router.listing()?;
         Ok(Observed { programs: programs(&debug), results, listing, ..Observed::default() })
@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     fn run_programs(&mut self, test: &Test, beyond: &str) -> Result<Observed, String> {
-        self.router.load(&format!("{}{beyond}", test.without_rules()))?;
+        self.router.load(&format!("{}{beyond}", test.without_rules()), &[])?;
         let sent = interpreter::programs(test)?;
         let rules: Vec<&[Expr]> = sent.iter().map(Vec::as_slice).collect();
         self.nf_tables()?.add_rules(number_of(&test.family), "t", "c", &rules)?;

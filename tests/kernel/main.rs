@@ -21,11 +21,14 @@ mod penstock;
 mod random;
 mod random_bridge;
 mod random_ct;
+mod random_dynamic;
 mod random_flow;
+mod random_headers;
 mod random_nat;
 mod router;
 mod scenario;
 mod shrink;
+mod sift;
 mod sockets;
 
 use std::collections::BTreeMap;
@@ -56,8 +59,8 @@ fn main() -> ExitCode {
     let seed = penstock_seed::seed();
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
-        "kernel: {random} random scenarios of filtering, as many of NAT, of tracking and of flowtables, a tenth of that of \
-         bridges, PENSTOCK_SEED={seed}"
+        "kernel: {random} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
+         tenth of that of bridges, PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
@@ -66,6 +69,8 @@ fn main() -> ExitCode {
         .chain((seed..seed + random.div_ceil(10)).map(random_bridge::scenario))
         .chain((seed..seed + random).map(random_ct::scenario))
         .chain((seed..seed + random).map(random_flow::scenario))
+        .chain((seed..seed + random).map(random_headers::scenario))
+        .chain((seed..seed + random).map(random_dynamic::scenario))
         .map(|s| if mode("bare") { Scenario { rules: String::new(), ..s } } else { s })
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .collect();

@@ -220,16 +220,16 @@ impl Router {
         Ok(Router { net: net.into(), spent: false, router, _beyond: beyond, wires, raw, host, log })
     }
 
-    /// Puts rules in force instead of those before, forgets all connections, and gives nft's debug output for the rules.
-    /// The error is nft's.
-    pub fn load(&mut self, rules: &str) -> Result<String, String> {
+    /// Puts rules in force instead of those before, forgets all connections, and gives what nft says with these options, of
+    /// which `--debug=netlink` ends it by an assertion of its own for some rules. The error is nft's.
+    pub fn load(&mut self, rules: &str, options: &[&str]) -> Result<String, String> {
         let e = |e: io::Error| e.to_string();
         self.router.enter().map_err(e)?;
         self.clear()?;
-        let debug = run("nft", &["--debug=netlink", "-f", "-"], rules)?;
+        let said = run("nft", &[options, &["-f", "-"]].concat(), rules)?;
         self.log.forget_connections().map_err(e)?;
         self.collect(&mut Outcome::default()).map_err(e)?;
-        Ok(debug)
+        Ok(said)
     }
 
     /// Moves the calling thread to where the router is.
@@ -305,7 +305,7 @@ impl Router {
         self.spent = scenario.has_fragments() || !bridges(&self.net).is_empty();
         // Rules that ask for it switch it on, and it stays on.
         sysctl("netfilter/nf_conntrack_acct", "0");
-        self.load(&scenario.kernel_rules())?;
+        self.load(&scenario.kernel_rules(), &[])?;
         let before = scenario.sysctls.iter().map(|(name, value)| swap_sysctl(name, *value));
         let before: Vec<_> = before.collect::<io::Result<_>>().map_err(e)?;
         if !scenario.tc.is_empty() {
