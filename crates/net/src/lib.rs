@@ -19,6 +19,7 @@
 //! It knows no packets and no rulesets. IPv4 addresses are `u32` and IPv6 addresses `u128` in host order on the
 //! lookup side, so that prefixes compare as numbers.
 
+mod address_lines;
 mod batch;
 mod bridge;
 mod bridge_config;
@@ -27,11 +28,15 @@ mod config;
 mod kernel;
 mod lines;
 mod link;
+mod link_lines;
 mod lpm;
 mod neighbour;
+mod neighbour_lines;
 mod network;
 mod route;
+mod route_lines;
 mod rule;
+mod rule_lines;
 mod source;
 mod tunnel;
 mod tunnel_lines;
