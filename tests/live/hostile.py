@@ -103,6 +103,8 @@ elif what == "looker":
 
     ask("list", b"n", b"list ruleset\0")
     ask("flush", b"n", b"flush ruleset\0")
+    ask("reset", b"n", b"reset rules\0")
+    ask("check", b"n", b"-c\0flush ruleset\0")
     for kind, name in ((b"q", "down"), (b"c", "confirm"), (b"p", "capture")):
         ask(name, kind, b"\0" * 7)
     ask("long", b"n", b"x" * (65 << 10))

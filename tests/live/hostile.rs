@@ -42,7 +42,10 @@ fn clients_that_misbehave_harm_nobody() {
     assert!(said.starts_with("list: Error: Operation not permitted (you must be root)\n 1\n"), "{said}");
     // All places are taken by those who say nothing: whoever comes waits no longer than they may.
     let (mut halves, _) = begin(&net, "halves 64 60");
-    assert!(!net.run(&net.r, "$PENSTOCK show").0);
+    for command in ["show", "nft list tables", "top", "capture --hook forward -w -", "confirm"] {
+        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK {command} < /dev/null"));
+        assert!(!ok && said == "Error: too many clients\n", "{command}: {said}");
+    }
     halves.kill().unwrap();
     halves.wait().unwrap();
     net.until("there is room again", |net| net.run(&net.r, "$PENSTOCK show").0);
@@ -61,7 +64,11 @@ fn clients_that_may_look_can_do_no_more() {
     let refused = "Error: Operation not permitted (you must be root)";
     let expected = [
         "list:  0".to_owned(),
-        "flush:  0".into(),
+        format!("flush: {refused}"),
+        " 1".into(),
+        format!("reset: {refused}"),
+        " 1".into(),
+        "check:  0".into(),
         format!("down: {refused}"),
         " 1".into(),
         format!("confirm: {refused}"),
@@ -70,8 +77,8 @@ fn clients_that_may_look_can_do_no_more() {
         " 1".into(),
         "long:  None".into(),
     ];
-    assert_eq!(said[..9], expected);
-    let too_many: u32 = said[9].strip_prefix("refused: ").unwrap().parse().unwrap();
+    assert_eq!(said[..expected.len()], expected);
+    let too_many: u32 = said[expected.len()].strip_prefix("refused: ").unwrap().parse().unwrap();
     assert!(too_many >= 60 - 32, "{said:?}");
     // There is room for root.
     all_is_well(&net);

@@ -54,7 +54,17 @@ fn what_is_kept_outlives_the_process() {
     let mut said = String::new();
     std::io::Read::read_to_string(client.stdout.as_mut().unwrap(), &mut said).unwrap();
     assert!(client.wait().unwrap().success(), "{said}");
-    // A kill loses nothing that was there a minute before; a file that is broken is not believed.
+    // A kill loses no change of the ruleset that is a moment old; what waits for its confirmation does not count.
+    net.ok(&net.r, "$PENSTOCK nft add element inet t seen { 198.18.0.99 }");
+    let written = || std::fs::metadata(&state).unwrap().modified().unwrap();
+    let last = written();
+    net.ok(&net.r, "$PENSTOCK nft add table ip later");
+    net.until("the change is kept", |_| written() > last);
+    net.kill();
+    net.up(&up);
+    let all = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    assert!(all.contains("table ip later") && all.contains("198.18.0.99"), "{all}");
+    // A file that is broken is not believed.
     net.down();
     let whole = std::fs::read(&state).unwrap();
     std::fs::write(&state, &whole[..whole.len() - 3]).unwrap();
@@ -63,4 +73,5 @@ fn what_is_kept_outlives_the_process() {
     assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
     net.up(&format!("{up} --state-broken empty"));
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), "");
+    assert_eq!(std::fs::read(state.with_extension("broken")).unwrap().len(), whole.len() - 3);
 }

@@ -4,6 +4,7 @@
 //! `PENSTOCK_LIVE_BYTES` is the length of the file that is fetched (default 40000000), `PENSTOCK_LIVE_SECONDS` how long
 //! rulesets are reloaded under load (default 5), `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
+mod begin;
 mod bursts;
 mod capture;
 mod edges;
@@ -260,7 +261,8 @@ fn the_ruleset_is_the_dataplanes() {
 #[test]
 fn what_nobody_confirms_is_taken_back() {
     let Some(mut net) = Net::new() else { return };
-    net.up("r0 r1");
+    let up = format!("r0 r1 --state {}", net.directory.join("state").display());
+    net.up(&up);
     net.nft("table ip t { chain c { type filter hook forward priority 0; }; }");
     let before = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     let now = |net: &Net| net.ok(&net.r, "$PENSTOCK nft list ruleset");
@@ -274,6 +276,15 @@ fn what_nobody_confirms_is_taken_back() {
     client.stop();
     assert!(!net.run(&net.r, "$PENSTOCK nft add table ip other").0);
     net.until("it is taken back", |net| now(net) == before);
+    // What waits is shown, and does not outlive the dataplane.
+    let client = net.spawn_reading(&r, "exec $PENSTOCK nft --confirm 20s flush ruleset < /dev/null 2>&1");
+    net.until("the change is in force", |net| now(net).is_empty());
+    assert!(net.ok(&net.r, "$PENSTOCK show").contains("is taken back in 1"));
+    net.down();
+    assert!(client.wait().contains("the dataplane does not answer"));
+    assert!(net.log().contains("ends with the dataplane, and is not kept"), "{}", net.log());
+    net.up(&up);
+    assert_eq!(now(&net), before);
     // The user says yes, or somebody confirms from elsewhere.
     assert!(net.run(&net.r, "echo yes | $PENSTOCK nft --confirm 5s add table ip yes").0);
     let client = net.spawn_reading(&r, "$PENSTOCK nft --confirm 20s add table ip elsewhere < /dev/null");

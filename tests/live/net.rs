@@ -251,6 +251,11 @@ impl Net {
     /// Ends the dataplane in order.
     pub fn down(&mut self) {
         self.ok(&self.r, "$PENSTOCK down");
+        self.ended();
+    }
+
+    /// It has been ended by somebody.
+    pub fn ended(&mut self) {
         let status = self.dataplane.take().unwrap().wait().unwrap();
         assert!(status.success(), "{status}");
     }

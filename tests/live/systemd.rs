@@ -40,13 +40,19 @@ fn systemd_is_told_of_all() {
             .lines()
             .any(|l| l.strip_prefix("MONOTONIC_USEC=").is_some_and(|v| v.parse::<u64>().is_ok()))
     );
-    next("READY=1");
+    let status = next("READY=1");
+    assert!(status.ends_with("\nSTATUS=generation 3 is in force"), "{status}");
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
     // What is wrong does not count, and is no reason not to be ready.
     std::fs::write(&rules, "table ip three {\n").unwrap();
     signal("HUP");
     next("RELOADING=1");
-    next("READY=1");
+    let status = next("READY=1");
+    assert!(
+        status.contains("\nSTATUS=the ruleset stays as it is: the ruleset cannot be loaded: "),
+        "{status}"
+    );
+    assert!(status.contains("rules.nft:2:1-1: Error: syntax error"), "{status}");
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip two\n");
     signal("TERM");
     next("STOPPING=1");

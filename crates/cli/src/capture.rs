@@ -46,7 +46,7 @@ const OPTIONS: &[Opt] = &[
         short: Some('w'),
         long: Some("write"),
         argument: None,
-        help: "the file to write; by default standard output",
+        help: "the file to write; by default, or with -, standard output",
     }
     .takes("FILE", Values::Files),
     Opt { short: Some('c'), long: Some("count"), argument: None, help: "end after so many frames" }
@@ -55,7 +55,7 @@ const OPTIONS: &[Opt] = &[
         short: Some('s'),
         long: Some("snaplen"),
         argument: None,
-        help: "keep so many bytes of each frame; all by default",
+        help: "keep so many bytes of each frame; all by default, and with 0",
     }
     .takes("BYTES", Values::Any),
     flag('h', "help", "this text"),
@@ -100,7 +100,12 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Short('i') | Long("interface") => device = Some(text(&mut parser)?),
             Short('w') | Long("write") => write = Some(PathBuf::from(text(&mut parser)?)),
             Short('c') | Long("count") => count = Some(number::<u64>(&text(&mut parser)?, "--count")?),
-            Short('s') | Long("snaplen") => snaplen = number::<u32>(&text(&mut parser)?, "--snaplen")?,
+            Short('s') | Long("snaplen") => {
+                snaplen = match number::<u32>(&text(&mut parser)?, "--snaplen")? {
+                    0 => u32::MAX,
+                    bytes => bytes,
+                }
+            }
             Short('h') | Long("help") => return Ok(None),
             // Words of the expression, in one argument or several.
             Value(word) => expression.push(word.to_string_lossy().into_owned()),
@@ -144,7 +149,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(options) => options,
         Err(status) => return status,
     };
-    if options.write.is_none() && io::stdout().is_terminal() {
+    let to_stdout = options.write.as_ref().is_none_or(|path| path.as_os_str() == "-");
+    if to_stdout && io::stdout().is_terminal() {
         eprintln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");
         return ExitCode::from(2);
     }
@@ -164,13 +170,22 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
     end_at_signal(client)?;
     let named = |path: &PathBuf, e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let out: Box<dyn Write> = match &options.write {
-        Some(path) => Box::new(std::fs::File::create(path).map_err(|e| named(path, e))?),
-        None => Box::new(io::stdout()),
+    let open = || -> io::Result<CaptureFile<Box<dyn Write>>> {
+        let out: Box<dyn Write> = match &options.write {
+            Some(path) if path.as_os_str() != "-" => {
+                Box::new(std::fs::File::create(path).map_err(|e| named(path, e))?)
+            }
+            _ => Box::new(io::stdout()),
+        };
+        Ok(CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 })
     };
-    let mut file =
-        CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 };
+    // A file that is there is not replaced before it is known that there is a capture.
+    let mut opened = None;
     let status = client.capture(&options.call, &mut |seen| {
+        let file = match &mut opened {
+            Some(file) => file,
+            None => opened.insert(open()?),
+        };
         match seen {
             Seen::Lost(lost) => file.lost = lost,
             Seen::Frames(frames) => {
@@ -186,6 +201,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
         file.writer.flush()?;
         Ok(options.count.is_none_or(|count| file.frames < count))
     })?;
+    let Some(file) = opened else { return Ok(status) };
     let (frames, lost) = (file.frames, file.lost);
     file.finish()?;
     if status == 0 {

@@ -68,6 +68,12 @@ pub fn text(view: &View<'_>) -> String {
 fn ruleset(view: &View<'_>, metrics: &mut Metrics) {
     metrics.gauge("generation", "Number of the generation of the ruleset in force.", view.generation.id);
     let (evaluation, commit) = (view.took.evaluation.as_secs_f64(), view.took.commit.as_secs_f64());
+    let unconfirmed = view.unconfirmed.map_or(0.0, |(_, left)| left.as_secs_f64());
+    metrics.gauge(
+        "unconfirmed_seconds",
+        "How long a change still waits for its confirmation; 0 where none does.",
+        unconfirmed,
+    );
     metrics.gauge("last_evaluation_seconds", "How long the last change took to evaluate.", evaluation);
     metrics.gauge("last_commit_seconds", "How long it took from there until packets met it.", commit);
     let named = || {
@@ -263,6 +269,7 @@ mod tests {
             talkers: &[],
             generation: &generation,
             took: Took::default(),
+            unconfirmed: None,
             started: 1_700_000_000_500_000_000,
             now: 1_700_000_001_000_000_000,
         };

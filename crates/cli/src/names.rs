@@ -18,6 +18,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// The system's names. Each table is read when it is first asked for and kept.
 #[derive(Debug, Default)]
 pub struct SystemNames {
+    coming: Vec<String>,
     services: OnceCell<Vec<Service>>,
     protocols: OnceCell<Vec<(String, u8)>>,
     users: OnceCell<Vec<(String, u32)>>,
@@ -157,12 +158,21 @@ fn name_of<T: PartialEq>(list: &[(String, T)], value: T) -> Option<String> {
     list.iter().find(|(_, v)| *v == value).map(|(n, _)| n.clone())
 }
 
+impl SystemNames {
+    /// With interfaces that are not there yet, but may be spoken of.
+    pub fn expecting(coming: &[String]) -> Self {
+        SystemNames { coming: coming.to_vec(), ..SystemNames::default() }
+    }
+}
+
 impl Names for SystemNames {
     fn interface_index(&self, name: &str) -> Option<u32> {
+        // No interface has so high an index.
+        let coming = || Some(u32::MAX - self.coming.iter().position(|coming| coming == name)? as u32);
         let name = CString::new(name).ok()?;
         // SAFETY: `name` is a string with its terminating zero and lives through the call.
         match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-            0 => None,
+            0 => coming(),
             index => Some(index),
         }
     }

@@ -144,6 +144,13 @@ fn words(view: &View<'_>) -> String {
         let _ = write!(out, " (evaluated in {evaluation}, in force {commit} later)");
     }
     let _ = writeln!(out, ", {} connections, {} flows", status.connections, status.flows);
+    if let Some((id, left)) = view.unconfirmed {
+        let seconds = left.as_secs();
+        let _ = writeln!(
+            out,
+            "generation {id} is taken back in {seconds} s unless it is confirmed: penstock confirm"
+        );
+    }
     let _ = writeln!(out, "\n{:<16}{:>14} {:>16}{:>14} {:>16}", "port", "received", "bytes", "sent", "bytes");
     let line = |out: &mut String, name: &str, a: Traffic, b: Traffic| {
         let _ = writeln!(out, "{name:<16}{:>14} {:>16}{:>14} {:>16}", a.frames, a.bytes, b.frames, b.bytes);
@@ -255,6 +262,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
             "evaluation_ms": view.took.evaluation.as_secs_f64() * 1e3,
             "commit_ms": view.took.commit.as_secs_f64() * 1e3,
         },
+        "unconfirmed": view.unconfirmed.map(|(id, left)| json!({ "generation": id, "seconds": left.as_secs_f64() })),
         "ports": ports,
         "workers": workers,
         "packets": {

@@ -253,7 +253,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         persist: options.persist,
         settings: options.settings,
         nft: nft::call_of,
-        names: || Box::new(SystemNames::default()),
+        names: |coming| Box::new(SystemNames::expecting(coming)),
         files: || Box::new(SystemFiles::default()),
         show: show::text,
         profile: |lines| Profile(lines).to_string(),

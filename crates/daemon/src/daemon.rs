@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 
 use penstock_io::device::Tap;
 use penstock_lang::names::Names;
-use penstock_lang::session::{Options, Session};
-use penstock_lang::source::{Files, Origin};
+use penstock_lang::source::Files;
 use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor};
 use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord};
 use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
-use crate::control::{NftCall, Rules, Server, ShowAs, Took, listen};
+use crate::control::{NftCall, Rules, Server, Serving, ShowAs, Took, listen};
 use crate::crew::{Crew, crew, is_for_one};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
@@ -31,7 +30,7 @@ use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
-use crate::state::State as Kept;
+use crate::state::{State as Kept, beside};
 use crate::status::Status;
 use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
@@ -39,7 +38,7 @@ use crate::talkers::Talker;
 use crate::turn::Turn;
 use crate::worker::{In, Load, Named, Request, Worker};
 use crate::workers::{Workers, parts};
-use crate::{log, metrics, rights, seccomp};
+use crate::{before, log, metrics, rights, seccomp};
 
 /// A device that is to be a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +63,21 @@ pub struct KeepState {
 impl KeepState {
     /// What an earlier dataplane has left.
     fn read(&self) -> Result<Option<Kept>, String> {
-        Kept::read(&self.path).or_else(|e| {
-            if !self.go_on_without {
-                return Err(format!("{e}\nIt can be removed, or passed over with --state-broken empty."));
-            }
-            log(format_args!("the state is LOST: {e}"));
-            Ok(None)
-        })
+        let broken = match Kept::read(&self.path)? {
+            None => return Ok(None),
+            Some(Ok(kept)) => return Ok(Some(kept)),
+            Some(Err(broken)) => broken,
+        };
+        let path = self.path.display();
+        if !self.go_on_without {
+            return Err(format!(
+                "{path}: {broken}\nMove it away, or begin without it: --state-broken empty keeps it as {path}.broken."
+            ));
+        }
+        let aside = beside(&self.path, ".broken");
+        log(format_args!("the state is LOST: {path}: {broken}; it is kept as {}", aside.display()));
+        std::fs::rename(&self.path, &aside).map_err(|e| format!("{}: {e}", aside.display()))?;
+        Ok(None)
     }
 }
 
@@ -113,7 +120,8 @@ pub struct Config {
     /// Reads the arguments of `penstock nft`. The error is the message.
     pub nft: fn(&[String]) -> Result<NftCall, String>,
     /// Names that rulesets may use.
-    pub names: fn() -> Box<dyn Names>,
+    /// Besides the interfaces that there are, those with the names given may be spoken of.
+    pub names: fn(&[String]) -> Box<dyn Names>,
     /// Files that rulesets may include.
     pub files: fn() -> Box<dyn Files>,
     /// A loopback address and port where metrics can be asked for by HTTP.
@@ -141,6 +149,8 @@ pub struct View<'a> {
     pub generation: &'a Generation,
     /// How long the last change took.
     pub took: Took,
+    /// The generation that waits for its confirmation, if one does, and how long it still waits.
+    pub unconfirmed: Option<(u32, Duration)>,
     /// When the dataplane began, nanoseconds since the epoch.
     pub started: u64,
     /// When this is shown, nanoseconds since the epoch.
@@ -163,11 +173,12 @@ pub struct Daemon {
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
     let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
+    before::check(&config, kept.is_some())?;
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
     drop(listen()?);
-    let _turn = Turn::wait()?;
+    let turn = Turn::wait()?;
     clean_up(&mut socket);
     let mut left = Left::find();
     let workers = match config.workers {
@@ -205,17 +216,22 @@ pub fn run(config: Config) -> Result<(), String> {
     let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config };
     let begun = daemon.begin(kept, &left);
     let keeping = begun.and_then(|()| daemon.keep());
+    let mut serving = None;
     let result = keeping.and_then(|keeping| {
         if daemon.config.seccomp
             && let Err(e) = seccomp::restrict()
         {
             log(format_args!("system calls are NOT filtered: {e}"));
         }
-        let result = daemon.serve(listener, metrics, &signals);
+        let result = daemon.serve(listener, &mut serving, metrics, &signals);
+        daemon.rules.end();
         keeping.into_iter().for_each(Keeping::end);
         result
     });
     daemon.stop(&mut socket);
+    // Whoever has asked for the end is told that it is there, and can begin anew.
+    serving.into_iter().for_each(Serving::end);
+    turn.end();
     result
 }
 
@@ -473,24 +489,16 @@ impl Daemon {
     /// Loads the ruleset's file, as `nft -f` does.
     fn load_rules(&self) -> Result<(), String> {
         let Some(path) = &self.config.rules else { return Ok(()) };
-        let name = path.display().to_string();
-        let files = (self.config.files)();
-        let names = (self.config.names)();
-        let text = files.read(&name).map_err(|e| format!("{name}: {e}"))?;
-        // The file says all there is.
-        let text = format!("flush ruleset;{text}");
-        let include_paths = vec!["/etc".to_owned()];
-        let options = Options { runnable_only: true, include_paths, ..Options::default() };
-        let mut session = Session::new(options, &*files, &*names);
         let process = (std::process::id(), "penstock".to_owned());
-        let (outcome, _) =
-            self.rules.run(&mut session, Origin::File { name, from: None }, text, &process, None);
-        if outcome.ok { Ok(()) } else { Err(outcome.stderr.trim_end().to_owned()) }
+        before::run_file(&self.config, path, &*(self.config.names)(&[]), &mut |session, origin, text| {
+            self.rules.run(session, origin, text, &process, None).0
+        })
     }
 
     fn serve(
         &self,
         listener: UnixListener,
+        serving: &mut Option<Serving>,
         metrics: Option<TcpListener>,
         signals: &Signals,
     ) -> Result<(), String> {
@@ -510,9 +518,8 @@ impl Daemon {
             self.config.clone(),
             end,
         );
-        let serving = std::thread::Builder::new().name("control".into());
         let for_metrics = server.clone();
-        serving.spawn(move || server.serve(&listener)).map_err(failed)?;
+        *serving = Some(Serving::begin(server, listener).map_err(failed)?);
         if let Some(listener) = metrics {
             let thread = std::thread::Builder::new().name("metrics".into());
             thread.spawn(move || metrics::serve(&listener, &for_metrics)).map_err(failed)?;
@@ -521,7 +528,7 @@ impl Daemon {
             let (thread, workers) = (std::thread::Builder::new().name("queue".into()), self.workers.clone());
             thread.spawn(move || queues::serve(&queue, &workers)).map_err(failed)?;
         }
-        notify("READY=1");
+        notify("READY=1\nSTATUS=running");
         log("running");
         let watchdog = Watchdog::from_environment();
         let mut fed = Instant::now();
@@ -531,11 +538,16 @@ impl Daemon {
                 Some(libc::SIGTERM | libc::SIGINT) => return Ok(()),
                 Some(libc::SIGHUP) => {
                     notify("RELOADING=1");
-                    match self.load_rules() {
-                        Ok(()) => log(format_args!("generation {} is in force", self.rules.generation().id)),
-                        Err(e) => log(format_args!("the ruleset stays as it is:\n{e}")),
-                    }
-                    notify("READY=1");
+                    let outcome = match self.load_rules() {
+                        Ok(()) if self.config.rules.is_none() => {
+                            "without --rules there is no ruleset to be read again".to_owned()
+                        }
+                        Ok(()) => format!("generation {} is in force", self.rules.generation().id),
+                        Err(e) => format!("the ruleset stays as it is: {e}"),
+                    };
+                    log(&outcome);
+                    let status = outcome.lines().take(2).collect::<Vec<_>>().join(" ");
+                    notify(&format!("READY=1\nSTATUS={status}"));
                 }
                 Some(libc::SIGCHLD) if self.guardian.is_gone() => {
                     log(
@@ -577,7 +589,8 @@ impl Daemon {
         give_all_back(socket, &taken);
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
-        log(format_args!("ended; {} devices are given back", taken.len()));
+        let devices = if taken.len() == 1 { "its device is" } else { "its devices are" };
+        log(format_args!("ended; {devices} given back"));
     }
 }
 
@@ -591,13 +604,16 @@ fn spawn<E: Send + 'static>(
 
 /// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.
 pub fn recover() -> Result<bool, String> {
-    let _turn = Turn::wait()?;
+    if !rights::may_take_devices() {
+        return Ok(false);
+    }
+    let turn = Turn::wait()?;
     let flows = remove_left();
     let left = record::read();
-    if left.is_empty() {
-        return Ok(flows);
+    if !left.is_empty() {
+        let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
+        give_all_back(&mut socket, &left);
     }
-    let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-    give_all_back(&mut socket, &left);
-    Ok(true)
+    turn.end();
+    Ok(flows || !left.is_empty())
 }

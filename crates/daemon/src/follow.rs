@@ -16,7 +16,7 @@ use crate::guardian::Heir;
 use crate::inbox::Inbox;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
-use crate::ports::{Driver, Wire, WireConfig};
+use crate::ports::{Driver, MOST, Wire, WireConfig};
 use crate::takeover::{Taken, record, resume, stands_on};
 use crate::worker::Request;
 use crate::workers::Workers;
@@ -374,6 +374,12 @@ impl Follow {
             port.mac = device.link.mac;
             let mut changes = Vec::new();
             if tap.link.mtu != device.link.mtu {
+                if tap.link.mtu as usize > MOST && matches!(port.driver, Driver::Xdp | Driver::XdpGeneric) {
+                    log(format_args!(
+                        "{}: AF_XDP takes no more than an MTU of {MOST}: larger packets are LOST; see --driver packet",
+                        port.taken.port
+                    ));
+                }
                 changes.push(Change::Mtu(tap.link.mtu));
             }
             if tap.link.mac != device.link.mac {

@@ -13,8 +13,10 @@ use crate::state::{State, replace};
 use crate::worker::Request;
 use crate::workers::Workers;
 
-/// Time between two writings.
+/// Time between two writings where the ruleset is not changed.
 const PERIOD: Duration = Duration::from_secs(60);
+/// How soon a change of the ruleset is written.
+const SOON: Duration = Duration::from_secs(1);
 /// Connections that a worker writes down between two bursts: some milliseconds.
 const TOGETHER: u32 = 4096;
 /// How long the worker may take for them.
@@ -32,7 +34,7 @@ impl Keeper {
     /// Writes the file.
     fn save(&self) {
         if let Err(e) = self.connections().and_then(|connections| {
-            let ruleset = self.rules.ruleset();
+            let ruleset = self.rules.confirmed_ruleset();
             let state = State { links: self.links.clone(), ruleset, connections };
             replace(&self.path, &state.to_bytes(crate::now())).map_err(|e| e.to_string())
         }) {
@@ -54,14 +56,20 @@ impl Keeper {
         Ok(sound(&crate::workers::whole(&parts)))
     }
 
-    /// Writes the file from time to time until the end is told, which is when the sender is dropped.
+    /// Writes the file from time to time, and soon after each change of the ruleset, until the end is told, which is when
+    /// the sender is dropped.
     fn run(&self, end: &Receiver<()>) {
-        let mut pause = PERIOD;
-        while end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-            let begun = Instant::now();
-            self.save();
-            // Never more than a tenth of the time.
-            pause = PERIOD.max(begun.elapsed() * 10);
+        let mut saved = self.rules.confirmed();
+        let (mut last, mut pause) = (Instant::now(), SOON);
+        while end.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+            let now = self.rules.confirmed();
+            let due = last.elapsed() >= PERIOD || now != saved;
+            if due && last.elapsed() >= pause {
+                let begun = Instant::now();
+                self.save();
+                // Never more than a tenth of the time.
+                (saved, last, pause) = (now, Instant::now(), SOON.max(begun.elapsed() * 10));
+            }
         }
     }
 }

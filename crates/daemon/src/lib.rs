@@ -29,6 +29,7 @@
 //!
 //! What it prints is told by [`Printer`], so that this crate knows no formats.
 
+mod before;
 pub mod control;
 mod crew;
 mod daemon;

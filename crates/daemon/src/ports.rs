@@ -153,6 +153,9 @@ pub(crate) fn has_super_packets(device: &str, wire: &WireConfig) -> bool {
 /// Bytes of a frame beyond its packet: link header and two tags.
 const FRAME: usize = 22;
 
+/// The highest MTU that fits AF_XDP.
+pub(crate) const MOST: usize = xdp::LONGEST - FRAME;
+
 impl WireConfig {
     /// Of a device.
     pub fn of(device: &Device) -> Self {
@@ -200,13 +203,19 @@ impl Wire {
             return Wire::open_end(name, index, config, workers).map_err(error);
         }
         let held_promiscuous = promiscuous(index).map_err(error)?;
-        let fits = config.mtu as usize + FRAME <= xdp::LONGEST;
+        let fits = config.mtu as usize <= MOST;
         let wish = match driver {
             Driver::Auto if fits && !config.is_virtual => Some(XdpWish::ZeroCopy),
             Driver::Auto | Driver::Packet | Driver::Tap => None,
             Driver::Xdp => Some(XdpWish::Any),
             Driver::XdpGeneric => Some(XdpWish::Generic),
         };
+        if wish.is_some() && !fits {
+            return Err(format!(
+                "{name}: AF_XDP takes no more than an MTU of {MOST}, and it is {}: use --driver packet, or a smaller MTU",
+                config.mtu
+            ));
+        }
         let by_xdp = match wish.map(|wish| XdpDevice::open(index, config.queues, wish, launcher)) {
             Some(Ok(device)) => Some(device),
             Some(Err(e)) if driver != Driver::Auto => return Err(format!("AF_XDP on {}", error(e))),

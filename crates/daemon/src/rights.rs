@@ -30,6 +30,33 @@ fn check(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The capabilities of this thread.
+fn sets() -> io::Result<[Set; 2]> {
+    let mut header = Header { version: VERSION, process: 0 };
+    let mut sets = [Set { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    // SAFETY: header and sets live through the call, and are as the version says.
+    check(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) })?;
+    Ok(sets)
+}
+
+/// Whether devices can be taken and given back at all.
+pub(crate) fn may_take_devices() -> bool {
+    sets().is_ok_and(|[first, _]| first.effective & 1 << NET_ADMIN != 0)
+}
+
+/// Programs that this process runs get no more than it keeps.
+fn bound() {
+    let last = (0..64).take_while(|number| {
+        // SAFETY: no pointers; it fails for numbers that are no capabilities.
+        unsafe { libc::prctl(libc::PR_CAPBSET_READ, *number, 0, 0, 0) >= 0 }
+    });
+    for number in last.filter(|number| NEEDED & 1 << number == 0) {
+        // Without CAP_SETPCAP, as under systemd, it is refused: the bounds are what the unit says then.
+        // SAFETY: no pointers.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+    }
+}
+
 /// Memory of AF_XDP sockets counts as locked. Those of devices that come back are opened when CAP_IPC_LOCK is gone.
 fn lift_memory_lock() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -42,10 +69,9 @@ fn lift_memory_lock() -> io::Result<()> {
 pub(crate) fn keep_only_needed() -> io::Result<()> {
     // Where it is refused the limit may be high enough.
     let _ = lift_memory_lock();
+    bound();
     let mut header = Header { version: VERSION, process: 0 };
-    let mut sets = [Set { effective: 0, permitted: 0, inheritable: 0 }; 2];
-    // SAFETY: header and sets live through the call, and are as the version says.
-    check(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) })?;
+    let mut sets = sets()?;
     for (set, needed) in sets.iter_mut().zip([NEEDED as u32, (NEEDED >> 32) as u32]) {
         set.permitted &= needed;
         set.effective = set.permitted;

@@ -125,10 +125,10 @@ impl State {
         self.links.iter().find(|(_, of)| of == name).map(|(index, _)| *index)
     }
 
-    /// Reads a file; `None` if there is none yet. The error is a sentence.
-    pub(crate) fn read(path: &Path) -> Result<Option<State>, String> {
+    /// Reads a file; `None` if there is none yet, and what is wrong with it if it is broken. The outer error is a sentence.
+    pub(crate) fn read(path: &Path) -> Result<Option<Result<State, Broken>>, String> {
         match std::fs::read(path) {
-            Ok(bytes) => State::from_bytes(&bytes).map(Some).map_err(|e| format!("{}: {e}", path.display())),
+            Ok(bytes) => Ok(Some(State::from_bytes(&bytes))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("{}: {e}", path.display())),
         }
@@ -164,11 +164,21 @@ fn connections(contents: &[u8], start: usize) -> Result<String, Broken> {
     }
 }
 
+/// A name beside that of a file.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(end);
+    PathBuf::from(beside)
+}
+
+/// Where what is to be in the place of a file is written first.
+pub(crate) fn new_beside(path: &Path) -> PathBuf {
+    beside(path, ".new")
+}
+
 /// Puts bytes in the place of a file, all or nothing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
+    let beside = new_beside(path);
     let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;
     file.sync_all()?;

@@ -20,6 +20,9 @@ use crate::other_end::{End, own_mac};
 /// Longest name of a device.
 const NAME_MAX: usize = 15;
 
+/// What a TAP is called while it is in nobody's place; a number follows.
+const WAITING: &str = "penstock";
+
 /// What was taken, and all that is needed to give it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
@@ -112,6 +115,12 @@ fn port_name(name: &str) -> String {
     format!("{}{END}", &name[..keep.unwrap_or(0)])
 }
 
+/// What the kernel takes as the name of a device (`dev_valid_name()`).
+fn is_name(name: &str) -> bool {
+    let wrong = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace();
+    !name.is_empty() && name.len() <= NAME_MAX && name != "." && name != ".." && !name.contains(wrong)
+}
+
 /// Makes a TAP for a device, which does not take its place yet: that is [`swap`]. `wish` is the index that its TAP is to have
 /// if no other device has it; `several` says that it is to have several queues.
 pub fn prepare(
@@ -120,8 +129,6 @@ pub fn prepare(
     wish: Option<u32>,
     several: bool,
 ) -> Result<(Taken, Tap), String> {
-    /// The kernel finds a number.
-    const ANY: &str = "penstock%d";
     let (device, name) = (port.device.as_str(), port.name.as_str());
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
@@ -145,9 +152,12 @@ pub fn prepare(
     }
     let renamed = device == name;
     let port_name = if renamed { port_name(device) } else { device.to_owned() };
+    if !is_name(name) {
+        return Err(format!("\"{name}\" cannot be the name of a device"));
+    }
     let clash = if renamed { &port_name } else { name };
-    if name.is_empty() || name.len() > NAME_MAX || state.device(clash).is_some() {
-        return Err(format!("{clash}: there is such a device, or it is no name for one"));
+    if state.device(clash).is_some() {
+        return Err(format!("{device}: there is a device {clash} already"));
     }
     let is_isolated = |d: &&Device| d.link.port.as_ref().is_some_and(|port| port.isolated);
     let mut isolated = Vec::new();
@@ -156,7 +166,9 @@ pub fn prepare(
         let vlans = state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
         isolated.extend(vlans.map(|d| d.link.name.to_string()));
     }
-    let tap = Tap::open_as(ANY, wish, several).or_else(|_| Tap::open_as(ANY, None, several));
+    // The kernel finds a number.
+    let any = format!("{WAITING}%d");
+    let tap = Tap::open_as(&any, wish, several).or_else(|_| Tap::open_as(&any, None, several));
     let tap = tap.map_err(|e| format!("a TAP: {e}"))?;
     let index = penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;
     let mac = if end.is_some() { own_mac(link.mac.0) } else { link.mac.0 };
@@ -197,25 +209,28 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         told(&format!("{} to {}", taken.before, taken.port), rename(socket, taken.device, &taken.port))?;
     }
     told(&taken.name, rename(socket, taken.tap, &taken.name))?;
+    let _ = fs::write(sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
+    // From here on the TAP says what the device was: up or down, and what stands on it.
+    let up = told(&taken.name, change(socket, taken.tap, &[Change::Up(found.link.up)]));
     standing.remove(socket);
     let _ = fs::write(sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
-    let _ = fs::write(sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
-    if let Some(master) = &found.master {
-        told(&taken.port, change(socket, taken.device, &[Change::Master(0)]))?;
-        told(&taken.name, change(socket, taken.tap, &[Change::Master(master.index)]))?;
-        // What goes from port to port is for us to forward.
-        told(&taken.name, set_port(socket, taken.tap, &found.port_settings, Some(true)))?;
-        if let Some(port) = &found.link.port {
-            told(&taken.name, set_port_vlans(socket, taken.tap, &port.vlans))?;
+    let placed = up.and_then(|()| {
+        if let Some(master) = &found.master {
+            told(&taken.port, change(socket, taken.device, &[Change::Master(0)]))?;
+            told(&taken.name, change(socket, taken.tap, &[Change::Master(master.index)]))?;
+            // What goes from port to port is for us to forward.
+            told(&taken.name, set_port(socket, taken.tap, &found.port_settings, Some(true)))?;
+            if let Some(port) = &found.link.port {
+                told(&taken.name, set_port_vlans(socket, taken.tap, &port.vlans))?;
+            }
         }
-    }
-    told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))?;
-    if found.link.up {
-        told(&taken.name, change(socket, taken.tap, &[Change::Up(true)]))?;
-    }
+        told(&taken.port, change(socket, taken.device, &[Change::Up(true)]))
+    });
+    // Whatever was refused: what stood on the device is not to be lost.
     for refused in standing.put(socket, taken.device, taken.tap) {
         log(format_args!("{}: could not take over {refused}", taken.name));
     }
+    placed?;
     // What goes from port to port is for us to forward, between VLANs on them, too.
     for refused in told(&taken.name, move_all(socket, taken.device, taken.tap, &|_| true))? {
         log(format_args!("{}: could not take over {refused}", taken.name));
@@ -245,16 +260,22 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
     let Some(device) = of(taken.device) else { return Err(format!("{}: the device is gone", taken.port)) };
     let is_isolated = |name: &str| taken.isolated.iter().any(|n| n == name);
+    let waits = |tap: &Device| *tap.link.name != *taken.name && tap.link.name.starts_with(WAITING);
+    if of(taken.tap).is_some_and(waits) {
+        // The TAP has not taken its place yet, so all is still the device's.
+        if *device.link.name != *taken.before {
+            told(&taken.before, rename(socket, taken.device, &taken.before))?;
+        }
+        return Ok(());
+    }
     let tap = of(taken.tap);
     let standing = match tap {
         Some(_) => Standing::read(socket, taken.tap).map_err(|e| format!("{}: {e}", taken.name))?,
         None => Standing::default(),
     };
     standing.remove(socket);
-    if let Some(tap) = tap
-        && *tap.link.name == *taken.name
-    {
-        told(&taken.name, rename(socket, taken.tap, &format!("penstock{}", taken.tap % 1_000_000)))?;
+    if tap.is_some() {
+        told(&taken.name, rename(socket, taken.tap, &format!("{WAITING}{}", taken.tap % 1_000_000)))?;
     }
     if *device.link.name != *taken.before {
         told(&taken.before, rename(socket, taken.device, &taken.before))?;
@@ -288,13 +309,38 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
 
 /// What was taken, kept in a file for the case that this process and its guardian end together.
 pub mod record {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::OnceLock;
+
     use super::*;
 
-    /// The file of this network namespace.
+    /// The file of this network namespace. It is called by the namespace's cookie, which no other one gets as long as the
+    /// machine runs: numbers of inodes are given again.
     pub fn path() -> io::Result<PathBuf> {
-        use std::os::unix::fs::MetadataExt;
-        let namespace = fs::metadata("/proc/self/ns/net")?.ino();
-        Ok(PathBuf::from(format!("/run/penstock/{namespace}.ports")))
+        // Asked once: when system calls are restricted there are no new sockets of that kind.
+        static COOKIE: OnceLock<u64> = OnceLock::new();
+        let cookie = match COOKIE.get() {
+            Some(cookie) => *cookie,
+            None => {
+                let cookie = cookie()?;
+                *COOKIE.get_or_init(|| cookie)
+            }
+        };
+        Ok(PathBuf::from(format!("/run/penstock/{cookie}.ports")))
+    }
+
+    /// `SO_NETNS_COOKIE` of the network namespace (Linux 5.14).
+    fn cookie() -> io::Result<u64> {
+        const SO_NETNS_COOKIE: libc::c_int = 71;
+        let socket = UnixDatagram::unbound()?;
+        let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
+        // SAFETY: both live through the call, and the cookie is `len` bytes long.
+        let result = unsafe {
+            let to = (&raw mut cookie).cast();
+            libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, to, &raw mut len)
+        };
+        if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Writes it.

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::log;
@@ -11,11 +13,21 @@ use crate::takeover::record;
 /// The permission to take devices and to give them back. It goes with the last process that has it: a guardian keeps it until
 /// it has given back what it guards.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "keeps the lock")] Option<File>);
+pub(crate) struct Turn(Option<File>);
 
 /// The file of this network namespace that is locked.
+fn path() -> io::Result<PathBuf> {
+    record::path().map(|path| path.with_extension("lock"))
+}
+
+/// Whether the file is still the one that others would lock.
+fn is_there(file: &File) -> bool {
+    let (own, there) = (file.metadata(), path().and_then(fs::metadata));
+    own.is_ok_and(|own| there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino())))
+}
+
 fn open() -> io::Result<File> {
-    let path = record::path()?.with_extension("lock");
+    let path = path()?;
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
@@ -28,7 +40,7 @@ impl Turn {
         /// How long an earlier one may take to give its devices back.
         const PATIENCE: Duration = Duration::from_secs(20);
         const PAUSE: Duration = Duration::from_millis(10);
-        let file = match open() {
+        let mut file = match open() {
             Ok(file) => file,
             Err(e) => {
                 log(format_args!("nobody waits for a dataplane that gives its devices back: {e}"));
@@ -39,7 +51,12 @@ impl Turn {
         loop {
             // SAFETY: no pointers.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-                return Ok(Turn(Some(file)));
+                if is_there(&file) {
+                    return Ok(Turn(Some(file)));
+                }
+                // Whoever had it has removed the file at its end.
+                file = open().map_err(|e| format!("the lock of this network namespace: {e}"))?;
+                continue;
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::WouldBlock {
@@ -49,6 +66,13 @@ impl Turn {
                 return Err("an earlier dataplane still gives its devices back".into());
             }
             std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// It is over, and all is given back. Without this the file stays, which does no harm.
+    pub(crate) fn end(self) {
+        if let (Some(_), Ok(path)) = (self.0, path()) {
+            let _ = fs::remove_file(path);
         }
     }
 }

@@ -9,7 +9,7 @@ mod snapshot;
 mod terminal;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use penstock_daemon::control::ShowAs;
 use penstock_daemon::control::protocol::Message;
 
 use crate::dataplane::connect;
+use crate::files::words;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use snapshot::{Row, Snapshot, View};
 use terminal::Terminal;
@@ -122,11 +123,15 @@ fn look() -> Result<Snapshot, Failed> {
 }
 
 fn run(options: &Options) -> Result<(), Failed> {
-    let full = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let from_stdin = options.read.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let full = !from_stdin && io::stdin().is_terminal() && io::stdout().is_terminal();
     let (before, now) = match &options.read {
         Some(path) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|e| Failed::Not(format!("{}: {e}", path.display())))?;
+            let text = match path.as_os_str() == "-" {
+                true => io::read_to_string(io::stdin()),
+                false => std::fs::read_to_string(path),
+            };
+            let text = text.map_err(|e| Failed::Not(format!("{}: {}", path.display(), words(&e))))?;
             Snapshot::read(&text).map_err(|e| Failed::Not(format!("{}: {e}", path.display())))?
         }
         None if full => {
@@ -141,10 +146,14 @@ fn run(options: &Options) -> Result<(), Failed> {
     };
     if !full {
         let views = options.view.map_or(View::ALL.to_vec(), |view| vec![view]);
+        let mut out = io::stdout().lock();
         for (i, view) in views.into_iter().enumerate() {
             let page = Page { view, column: 0, first: 0, paused: false };
             for line in page.lines(&before, &now, usize::MAX).into_iter().skip(usize::from(i > 0)) {
-                println!("{line}");
+                // A reader that has seen enough is no error.
+                if writeln!(out, "{line}").is_err() {
+                    return Ok(());
+                }
             }
         }
         return Ok(());

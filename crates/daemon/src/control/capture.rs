@@ -160,7 +160,7 @@ impl Server {
             client.say(&Message::Err("Error: the capture is malformed\n".into()))?;
             return Ok(1);
         }
-        let names = (self.config.names)();
+        let names = (self.config.names)(&[]);
         if let Some(device) = &call.device
             && names.interface_index(device).is_none()
         {

@@ -2,10 +2,12 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use penstock_lang::source::Files;
 
+use super::connection::is_there;
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message, address, read, write};
 use super::{CaptureCall, Captured};
@@ -47,20 +49,32 @@ impl Client {
 
     /// Asks, prints what is said, and gives the exit status. `files` are what rulesets may include.
     pub fn ask(&mut self, message: &Message, files: &dyn Files) -> io::Result<u8> {
-        write(&mut self.stream, message)?;
+        self.say(message)?;
         self.answers(files)
+    }
+
+    /// Says something. Who is not served is told so, and the connection closed, before anything was heard: that is no
+    /// error yet, since the answer is there.
+    fn say(&mut self, message: &Message) -> io::Result<()> {
+        match write(&mut self.stream, message) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            said => said,
+        }
     }
 
     /// Asks, and gives what is for standard output. What is for standard error is an error.
     pub fn text(&mut self, message: &Message) -> io::Result<String> {
-        write(&mut self.stream, message)?;
+        self.say(message)?;
         let (mut out, mut error) = (String::new(), String::new());
         loop {
             match read(&mut self.stream, LONGEST)? {
                 Message::Out(text) => out.push_str(&text),
                 Message::Err(text) => error.push_str(&text),
                 Message::Exit(0) => return Ok(out),
-                Message::Exit(_) => return Err(io::Error::other(error.trim_end().to_owned())),
+                Message::Exit(_) => {
+                    let error = error.trim_end();
+                    return Err(io::Error::other(error.strip_prefix("Error: ").unwrap_or(error).to_owned()));
+                }
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }
         }
@@ -68,7 +82,7 @@ impl Client {
 
     /// Asks for the end, and waits until the devices are given back.
     pub fn down(&mut self) -> io::Result<u8> {
-        write(&mut self.stream, &Message::Down)?;
+        self.say(&Message::Down)?;
         loop {
             match read(&mut self.stream, LONGEST) {
                 Ok(Message::Err(text)) => eprint!("{text}"),
@@ -87,7 +101,7 @@ impl Client {
         call: &CaptureCall,
         take: &mut dyn FnMut(Seen) -> io::Result<bool>,
     ) -> io::Result<u8> {
-        write(&mut self.stream, &Message::Capture(call.words().to_vec()))?;
+        self.say(&Message::Capture(call.words().to_vec()))?;
         loop {
             let seen = match read(&mut self.stream, LONGEST) {
                 Ok(Message::Frames(bytes)) => Seen::Frames(
@@ -153,7 +167,7 @@ impl Client {
             let _ = io::stdin().lock().read_line(&mut line);
             let _ = to.send(line);
         });
-        match said.recv_timeout(time) {
+        match self.wait_for(&said, time)? {
             Ok(line) if line.trim() == "yes" => write(&mut self.stream, &Message::Confirm),
             // Without a terminal the end of the input says nothing: another call may confirm.
             Ok(line) if line.is_empty() && !io::stdin().is_terminal() => {
@@ -164,6 +178,24 @@ impl Client {
             Err(_) => {
                 eprintln!("\nNot confirmed.");
                 write(&mut self.stream, &Message::Line(String::new()))
+            }
+        }
+    }
+
+    /// Waits for what the user says, as long as the dataplane is there.
+    fn wait_for(
+        &self,
+        said: &Receiver<String>,
+        time: Duration,
+    ) -> io::Result<Result<String, RecvTimeoutError>> {
+        /// How soon it is noticed that nobody is there any more.
+        const PULSE: Duration = Duration::from_millis(200);
+        let begun = Instant::now();
+        loop {
+            let left = time.saturating_sub(begun.elapsed());
+            match said.recv_timeout(left.min(PULSE)) {
+                Err(RecvTimeoutError::Timeout) if left > PULSE => is_there(&self.stream)?,
+                answer => return Ok(answer),
             }
         }
     }

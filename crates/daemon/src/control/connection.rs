@@ -35,6 +35,15 @@ impl io::Read for Until<'_> {
     }
 }
 
+/// An error if the other side has closed the connection.
+pub(super) fn is_there(stream: &UnixStream) -> io::Result<()> {
+    let mut byte = 0u8;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: room for one byte, which lives through the call.
+    let got = unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) };
+    if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
 impl Client {
     /// Whose messages have at most so many bytes.
     pub(super) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
@@ -71,11 +80,7 @@ impl Client {
 
     /// An error if the client has closed the connection.
     pub(super) fn is_there(&self) -> io::Result<()> {
-        let (fd, mut byte) = (self.stream.borrow().as_raw_fd(), 0u8);
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        // SAFETY: room for one byte, which lives through the call.
-        let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, flags) };
-        if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+        is_there(&self.stream.borrow())
     }
 
     /// What a run said, in its order.

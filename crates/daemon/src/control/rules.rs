@@ -134,9 +134,38 @@ impl Rules {
         self.lock().ruleset.generation()
     }
 
-    /// The ruleset as it is.
-    pub(crate) fn ruleset(&self) -> Ruleset {
-        self.lock().ruleset.clone()
+    /// The ruleset as it is to be when another dataplane goes on from it: without a change that still waits for its
+    /// confirmation, which nobody could give then.
+    pub(crate) fn confirmed_ruleset(&self) -> Ruleset {
+        let inner = self.lock();
+        let mut ruleset = inner.ruleset.clone();
+        if let Some(waits) = &inner.unconfirmed {
+            ruleset.restore(&waits.before);
+        }
+        ruleset
+    }
+
+    /// Number of the last generation that does not wait for its confirmation.
+    pub(crate) fn confirmed(&self) -> u32 {
+        let inner = self.lock();
+        inner.unconfirmed.as_ref().map_or(inner.ruleset.generation().id, |waits| waits.before.id)
+    }
+
+    /// Says that a change which waits for its confirmation ends with the dataplane.
+    pub(crate) fn end(&self) {
+        if let Some(waits) = &self.lock().unconfirmed {
+            log(format_args!(
+                "NOT CONFIRMED: generation {} ends with the dataplane, and is not kept",
+                waits.id
+            ));
+        }
+    }
+
+    /// The change that waits for its confirmation: its generation, and how long it does.
+    pub(crate) fn unconfirmed(&self) -> Option<(u32, Duration)> {
+        let inner = self.lock();
+        let left = |waits: &Unconfirmed| waits.deadline.saturating_duration_since(Instant::now());
+        inner.unconfirmed.as_ref().map(|waits| (waits.id, left(waits)))
     }
 
     /// Goes on from a ruleset, in place of the one that is there. The error is a sentence.

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
-use penstock_lang::session::{Options, Session, events};
+use penstock_lang::session::{NOT_PERMITTED, Options, Session, events};
 use penstock_lang::source::{Files, Origin};
 use penstock_path::{Engine, FlowSummary};
 
@@ -60,6 +62,30 @@ pub(crate) fn listen() -> Result<UnixListener, String> {
     })
 }
 
+/// Connections are being served.
+pub(crate) struct Serving {
+    listener: UnixListener,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Begins.
+    pub(crate) fn begin(server: Arc<Server>, listener: UnixListener) -> io::Result<Self> {
+        let own = listener.try_clone()?;
+        let thread = Builder::new().name("control".into()).spawn(move || server.serve(&own))?;
+        Ok(Serving { listener, thread })
+    }
+
+    /// Ends, and gives the address back: another dataplane can have it before this process is all gone. Clients that are
+    /// there stay connected.
+    pub(crate) fn end(self) {
+        // SAFETY: no pointers. Whoever waits for connections is told that there are none.
+        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        // One that has panicked has said so.
+        let _ = self.thread.join();
+    }
+}
+
 /// What a client may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rights {
@@ -96,19 +122,25 @@ impl Server {
         Arc::new(Server { rules, workers, offload, config, end, clients, lookers, counting, started })
     }
 
-    /// Serves connections, each on a thread of its own, for ever.
+    /// Serves connections, each on a thread of its own, until the listener is shut down.
     pub(crate) fn serve(self: Arc<Self>, listener: &UnixListener) {
         for stream in listener.incoming() {
-            let Ok(stream) = stream else {
-                std::thread::sleep(Duration::from_millis(100));
-                continue;
+            let stream = match stream {
+                Ok(stream) => stream,
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => return,
+                Err(_) => {
+                    std::thread::sleep(Duration::from_millis(100));
+                    continue;
+                }
             };
             if self.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
                 self.clients.fetch_sub(1, Ordering::Relaxed);
+                // There is room for it in a socket that is new: nobody waits.
+                let _ = Client::new(stream, SHORT).and_then(|client| client.refuse("too many clients"));
                 continue;
             }
             let server = self.clone();
-            let started = std::thread::Builder::new().name("client".into()).spawn(move || {
+            let started = Builder::new().name("client".into()).spawn(move || {
                 // Whoever goes away in the middle has no more to be told.
                 let _ = server.client(stream);
                 server.clients.fetch_sub(1, Ordering::Relaxed);
@@ -126,7 +158,7 @@ impl Server {
         }
         let client = Client::new(stream, SHORT)?;
         if !self.config.readers {
-            return client.refuse("Operation not permitted (you must be root)");
+            return client.refuse(NOT_PERMITTED);
         }
         if self.lookers.fetch_add(1, Ordering::Relaxed) >= LOOKERS {
             self.lookers.fetch_sub(1, Ordering::Relaxed);
@@ -156,7 +188,7 @@ impl Server {
             Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_)
                 if rights == Rights::Look =>
             {
-                return client.refuse("Operation not permitted (you must be root)");
+                return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
                 Some(call) => self.capture(&client, &call)?,
@@ -219,6 +251,7 @@ impl Server {
             talkers: &talkers,
             generation: &generation,
             took: self.rules.took(),
+            unconfirmed: self.rules.unconfirmed(),
             started: self.started,
             now: crate::now(),
         };
@@ -291,11 +324,12 @@ impl Server {
         let NftCall { mut options, source, confirm } = call;
         options.runnable_only = true;
         options.process = Some(process.clone());
-        // Everything is checked and answered, nothing is committed.
+        // Whoever may only look may have a change checked, and nothing more.
         if rights == Rights::Look {
+            options.read_only = !options.check;
             options.check = true;
         }
-        let names = (self.config.names)();
+        let names = (self.config.names)(&[]);
         if let Source::Commands(text) = &source
             && let Some(watch) = events::Watch::parse(text)
         {

@@ -45,12 +45,19 @@ fn is_bpf(directory: &Path) -> io::Result<bool> {
 }
 
 impl Pins {
+    /// Whether a directory is in a file system of type bpf. The error is a sentence.
+    pub(crate) fn look(directory: &Path) -> Result<(), String> {
+        match is_bpf(directory) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("{}: not in a file system of type bpf", directory.display())),
+            Err(e) => Err(format!("{}: {e}", directory.display())),
+        }
+    }
+
     /// In a directory of a file system of type bpf. The error is a sentence.
     pub(crate) fn new(directory: &Path) -> Result<Self, String> {
         let wrong = |e: io::Error| format!("{}: {e}", directory.display());
-        if !is_bpf(directory).map_err(wrong)? {
-            return Err(format!("{}: not in a file system of type bpf", directory.display()));
-        }
+        Self::look(directory)?;
         let note = note().map_err(wrong)?;
         if let Some(parent) = note.parent() {
             fs::create_dir_all(parent).map_err(wrong)?;

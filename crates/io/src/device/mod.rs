@@ -107,7 +107,8 @@ impl Rx {
     pub fn lost(&self) -> u64 {
         match self {
             Rx::Packet(rx) => rx.lost,
-            Rx::Tap(_) | Rx::Xdp(_) => 0,
+            Rx::Xdp(rx) => rx.lost(),
+            Rx::Tap(_) => 0,
         }
     }
 }

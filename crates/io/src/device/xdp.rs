@@ -401,6 +401,17 @@ impl XdpRx {
         Some(Received { bytes, gso: None })
     }
 
+    /// Frames that found no place, or did not fit into one (`XDP_STATISTICS`).
+    pub fn lost(&self) -> u64 {
+        // rx_dropped, rx_invalid_descs, tx_invalid_descs, rx_ring_full and more.
+        let (mut counts, fd) = ([0u64; 6], self.socket.fd.as_raw_fd());
+        let mut len = size_of_val(&counts) as libc::socklen_t;
+        let to = counts.as_mut_ptr().cast();
+        // SAFETY: both live through the call, and there are `len` bytes of room.
+        unsafe { libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS, to, &raw mut len) };
+        counts[0] + counts[3]
+    }
+
     /// Gives the places of the burst back.
     pub fn release(&mut self) {
         if self.burst.is_empty() {

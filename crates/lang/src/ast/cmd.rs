@@ -80,6 +80,14 @@ pub struct Cmd {
     pub loc: Loc,
 }
 
+impl Cmd {
+    /// `flush ruleset`, in front of all that an input says.
+    pub fn flush_ruleset(input: u32) -> Self {
+        let (kind, loc) = (CmdKind::Flush(ObjKind::Ruleset), Loc { input, start: 0, end: 0 });
+        Cmd { kind, target: Target::default(), loc }
+    }
+}
+
 /// What `add` and its kin make.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

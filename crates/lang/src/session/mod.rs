@@ -90,9 +90,16 @@ pub struct Options {
     pub runnable_only: bool,
     /// Texts whose evaluation is not done by then are refused.
     pub deadline: Option<Instant>,
+    /// The text is all that there is to be: the ruleset begins anew with it, as behind `flush ruleset`.
+    pub anew: bool,
+    /// Whoever asks may only look: what would change or reset anything is refused.
+    pub read_only: bool,
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
 }
+
+/// What nft says to those who may not change the ruleset.
+pub const NOT_PERMITTED: &str = "Operation not permitted (you must be root)";
 
 /// What a run printed, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,11 +228,19 @@ impl<'a> Session<'a> {
                 (read.cmds, !read.updates_sets, read.skipped)
             }
         };
+        if self.options.anew {
+            cmds.insert(0, Cmd::flush_ruleset(input));
+        }
         // Resetting takes effect at once.
         let resets = cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Reset { .. }));
         out.changed = resets && !self.options.check;
         if skipped && (resets || diags.has_errors()) {
             return Err(inputs);
+        }
+        let not_permitted = || Outcome { stderr: format!("Error: {NOT_PERMITTED}\n"), ..Outcome::default() };
+        if resets && self.options.read_only && !diags.has_errors() {
+            self.scope = scope;
+            return Ok(not_permitted());
         }
 
         let generation = ruleset.generation();
@@ -262,6 +277,10 @@ impl<'a> Session<'a> {
             diags.list.extend(refused.list);
             out.stdout = stdout;
             if !diags.has_errors() && transaction.is_changed() {
+                if self.options.read_only {
+                    self.scope = scope;
+                    return Ok(not_permitted());
+                }
                 transaction.settle();
                 match gate(transaction.working()) {
                     Ok(()) => {}
