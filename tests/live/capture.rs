@@ -41,6 +41,9 @@ fn a_capture_has_what_passes_a_hook_and_meets_the_expression() {
     });
     assert!(reading.wait().contains("1 frames captured"));
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), listing, "captures are not of the ruleset");
+    // What is wrong costs no file that is there.
+    let kept = net.directory.join("kept.pcapng");
+    std::fs::write(&kept, "kept").unwrap();
     for (args, message) in [
         ("--hook forward tcp dport 22 drop", "terminal statement"),
         ("--hook forward tcp dport 22 counter", "only matches"),
@@ -49,8 +52,9 @@ fn a_capture_has_what_passes_a_hook_and_meets_the_expression() {
         ("--hook forward \"tcp dport 22; flush ruleset\"", "malformed"),
         ("--hook ingress -i nothing", "Cannot find device"),
     ] {
-        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK capture {args} -w /dev/null"));
+        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK capture {args} -w {}", kept.display()));
         assert!(!ok && said.contains(message), "{args}: {said}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept", "{args}");
     }
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), listing);
 }

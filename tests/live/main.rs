@@ -230,6 +230,7 @@ fn the_ruleset_is_the_dataplanes() {
     net.up("r0 r1");
     let r = net.r.clone();
     let monitor = net.spawn_reading(&r, "$PENSTOCK nft monitor");
+    let other = net.spawn_reading(&r, "$PENSTOCK monitor new sets -a");
     std::thread::sleep(Duration::from_millis(500));
     let echoed = net
         .ok(&net.r, "$PENSTOCK nft -e -a 'add table ip t; add chain ip t c; add rule ip t c counter drop'");
@@ -249,6 +250,8 @@ fn the_ruleset_is_the_dataplanes() {
     std::fs::write(&two, "add chain ip t d\n").unwrap();
     net.ok(&net.r, &format!("$PENSTOCK nft -f {}", one.display()));
     assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("set s"));
+    let told = other.stop();
+    assert!(told.starts_with("add set ip t s { # handle "), "{told}");
     let told = monitor.stop();
     assert!(
         told.contains("add rule ip t c counter packets 0 bytes 0 drop\n# new generation 2 by process "),

@@ -18,8 +18,10 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
-const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
-const HOOKS: [&str; 7] = ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
+/// Families, as nft names them.
+pub const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
+/// Hooks, as nft names them.
+pub const HOOKS: [&str; 7] = ["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"];
 
 const OPTIONS: &[Opt] = &[
     long(
@@ -79,9 +81,23 @@ struct Options {
     count: Option<u64>,
 }
 
+/// Before all chains.
+const FIRST: &str = "-2147483648";
+
+/// The capture of a hook: of the family that has it, and before all chains, unless they are given.
+pub fn call_of(
+    hook: String,
+    family: Option<String>,
+    priority: Option<String>,
+    expression: String,
+) -> CaptureCall {
+    let at_device = matches!(&*hook, "ingress" | "egress");
+    let family = family.unwrap_or_else(|| if at_device { "netdev" } else { "inet" }.into());
+    let priority = priority.unwrap_or_else(|| FIRST.into());
+    CaptureCall { family, hook, priority, device: None, snaplen: u32::MAX, group: None, expression }
+}
+
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
-    /// Before all chains.
-    const FIRST: &str = "-2147483648";
     let mut parser = lexopt::Parser::from_args(args);
     let (mut hook, mut family, mut priority, mut device, mut group) = (None, None, None, None, None);
     let (mut write, mut count, mut snaplen) = (None, None, u32::MAX);
@@ -121,17 +137,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         _ => {}
     }
     let hook = hook.unwrap_or_else(|| "forward".into());
-    let at_device = matches!(&*hook, "ingress" | "egress");
-    let family = family.unwrap_or_else(|| if at_device { "netdev" } else { "inet" }.into());
-    let call = CaptureCall {
-        family,
-        hook,
-        priority: priority.unwrap_or_else(|| FIRST.into()),
-        device,
-        snaplen,
-        group,
-        expression: expression.join(" "),
-    };
+    let call =
+        CaptureCall { device, snaplen, group, ..call_of(hook, family, priority, expression.join(" ")) };
     Ok(Some(Options { call, write, count }))
 }
 
@@ -177,7 +184,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
             }
             _ => Box::new(io::stdout()),
         };
-        Ok(CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 })
+        CaptureFile::new(out)
     };
     // A file that is there is not replaced before it is known that there is a capture.
     let mut opened = None;
@@ -203,7 +210,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
     })?;
     let Some(file) = opened else { return Ok(status) };
     let (frames, lost) = (file.frames, file.lost);
-    file.finish()?;
+    file.finish(penstock_daemon::now())?;
     if status == 0 {
         eprintln!("{frames} frames captured, {lost} lost");
     }
@@ -233,7 +240,7 @@ fn end_at_signal(client: &Client) -> io::Result<()> {
 }
 
 /// The file, with an interface for each device and link type.
-struct CaptureFile<W: Write> {
+pub struct CaptureFile<W: Write> {
     writer: PcapngWriter<W>,
     interfaces: HashMap<(String, u16), (u32, u64)>,
     frames: u64,
@@ -241,7 +248,13 @@ struct CaptureFile<W: Write> {
 }
 
 impl<W: Write> CaptureFile<W> {
-    fn write(&mut self, frame: &Captured) -> io::Result<()> {
+    /// Begins one.
+    pub fn new(out: W) -> io::Result<Self> {
+        Ok(CaptureFile { writer: PcapngWriter::new(out)?, interfaces: HashMap::new(), frames: 0, lost: 0 })
+    }
+
+    /// Appends a frame.
+    pub fn write(&mut self, frame: &Captured) -> io::Result<()> {
         let key = (frame.interface.clone(), frame.link_type);
         let (interface, frames) = match self.interfaces.get_mut(&key) {
             Some(known) => known,
@@ -256,10 +269,10 @@ impl<W: Write> CaptureFile<W> {
     }
 
     /// Says of each interface how many frames it had, and of the first how many are lost: which they would have been of,
-    /// nobody knows.
-    fn finish(mut self) -> io::Result<()> {
-        let now = penstock_daemon::now();
-        if self.interfaces.is_empty() && self.lost > 0 {
+    /// nobody knows. `now` is in nanoseconds since the epoch.
+    pub fn finish(mut self, now: u64) -> io::Result<()> {
+        // Programs want an interface, even if nothing came by it.
+        if self.interfaces.is_empty() {
             self.writer.interface("", 1)?;
             self.interfaces.insert((String::new(), 1), (0, 0));
         }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::options::{Opt, Values, flag};
-use crate::{bench, capture, completion, confirm, down, nft, run, show, top, trace, up};
+use crate::{bench, capture, completion, confirm, down, monitor, nft, run, show, top, trace, up};
 
 /// A command.
 pub struct Command {
@@ -28,7 +28,7 @@ impl Command {
 }
 
 /// All commands.
-pub const COMMANDS: [Command; 11] = [
+pub const COMMANDS: [Command; 12] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of the process",
@@ -108,6 +108,13 @@ pub const COMMANDS: [Command; 11] = [
         sections: &top::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| top::main(args),
+    },
+    Command {
+        name: "monitor",
+        about: "print changes of the ruleset, or traces of packets, as they come",
+        sections: &monitor::SECTIONS,
+        operands: monitor::WATCHED,
+        main: |args| monitor::main(args),
     },
 ];
 

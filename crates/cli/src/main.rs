@@ -11,6 +11,7 @@ mod files;
 mod log;
 mod memory;
 mod metrics;
+mod monitor;
 mod names;
 mod nft;
 mod options;

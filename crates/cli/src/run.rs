@@ -18,8 +18,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
+use penstock_daemon::probe;
 use penstock_io::Merge;
+use penstock_net::Network;
 use penstock_path::{Dataplane, Engine};
+use penstock_ruleset::Generation;
+use penstock_ruleset::link::Linked;
 
 use crate::log::{LogFile, Nflog};
 use crate::setup::Way;
@@ -102,13 +106,15 @@ fn run(options: &Options) -> Result<bool, String> {
         tapped.push(link.index);
     }
     path.set_taps(&tapped);
+    capture(options, &net, &names, &ruleset.generation(), &mut path, &mut output)?;
     for (num, socket) in &options.queues {
         output.queues.open(*num, socket)?;
     }
     let started = Instant::now();
     let pumped = pump(&mut merge, start, &ways, &mut inputs, &mut path, &mut output);
     let elapsed = started.elapsed();
-    output.finish()?;
+    let end = pumped.as_ref().map_or(start, |(_, end)| *end);
+    output.finish(end)?;
     let (whole, end) = pumped?;
 
     path.conntrack_mut().advance(end);
@@ -131,6 +137,31 @@ fn run(options: &Options) -> Result<bool, String> {
     let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)
+}
+
+/// Puts the captures of hooks beside the ruleset.
+fn capture(
+    options: &Options,
+    net: &Network,
+    names: &NetNames<'_>,
+    generation: &Generation,
+    path: &mut Dataplane,
+    output: &mut Output,
+) -> Result<(), String> {
+    const LOOPBACK: u32 = 1;
+    let devices: Vec<String> =
+        net.links().iter().filter(|l| l.index != LOOPBACK).map(|l| l.name.to_string()).collect();
+    let mut tables = Vec::new();
+    for (number, (call, file)) in (0..).zip(&options.captures) {
+        tables.push(probe::table(call, number, &devices, names)?);
+        output.capture(file)?;
+    }
+    if !tables.is_empty() {
+        let linked = Linked::new(&probe::beside(generation, &tables)).map_err(|e| format!("Error: {e}"))?;
+        linked.image.build_lookups();
+        path.set_rules(Arc::new(linked));
+    }
+    Ok(())
 }
 
 /// Writes the connections that have not lived out, a line each.

@@ -381,6 +381,67 @@ fn flows_are_listed_and_taps_do_not_see_what_early_ingress_takes() {
 /// Frames that come within a tenth of a millisecond are a burst, in which packets of a flow leave together; which shows in
 /// nothing but the order among flows.
 #[test]
+fn what_passes_a_hook_is_captured_and_changes_nothing() {
+    let place = Place::new("captured");
+    let frames: Vec<_> = (0..6).map(|n| (n * 1000 + 7, frame([53, 9, 1][n as usize % 3]))).collect();
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let run = |more: &str| place.run(&format!("--net net.ip --rules rules.nft --read lan=lan.pcap {more}"));
+    let plain = run("");
+    // All that comes by a hook, what is left of it behind the chains there, and other hooks and families.
+    for (hook, expected) in [
+        ("forward", 6),
+        ("forward@10", 2),
+        ("ip:postrouting@filter", 2),
+        ("ip6:forward", 0),
+        ("ingress", 6),
+        ("egress", 2),
+        ("input", 0),
+    ] {
+        for engine in ["jit", "interpreter"] {
+            let output = run(&format!("--capture {hook}=seen.pcapng --engine {engine}"));
+            assert_eq!(output.stdout, plain.stdout, "{hook}: the ruleset, with its counters");
+            let rate =
+                |bytes: &[u8]| text(bytes).lines().filter(|l| !l.starts_with("rate")).collect::<String>();
+            assert_eq!(rate(&output.stderr), rate(&plain.stderr), "{hook}");
+            let seen = place.frames("seen.pcapng");
+            assert_eq!(seen.len(), expected, "{hook} {engine}");
+            if hook == "ingress" {
+                assert_eq!(seen, frames);
+            }
+        }
+    }
+    // Several at once, of what meets an expression; traces do not speak of them.
+    let output = Command::new(env!("CARGO_BIN_EXE_penstock"))
+        .current_dir(&place.0)
+        .args("run --net net.ip --rules rules.nft --read lan=lan.pcap --trace".split(' '))
+        .args(["--capture", "forward=a.pcapng", "ingress=b.pcapng", "--capture-match", "udp dport { 9, 53 }"])
+        .output()
+        .expect("the program starts");
+    assert_eq!((place.frames("a.pcapng").len(), place.frames("b.pcapng").len()), (4, 4));
+    let traces = text(&output.stderr);
+    assert!(traces.contains("inet t f ") && !traces.contains("capture"), "{traces}");
+    for (expression, message) in [
+        ("udp dportt 9", "udp dportt 9\n    ^^^^^^\n"),
+        ("udp dport 9 drop", "has no effect"),
+        ("counter", "only matches"),
+        ("udp dport 9; flush ruleset", "--capture-match takes the matches of one rule"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_penstock"))
+            .current_dir(&place.0)
+            .args(
+                "run --net net.ip --rules rules.nft --read lan=lan.pcap --capture forward=c.pcapng"
+                    .split(' '),
+            )
+            .args(["--capture-match", expression])
+            .output()
+            .expect("the program starts");
+        assert!(!output.status.success(), "{expression}");
+        assert!(text(&output.stderr).contains(message), "{expression}: {}", text(&output.stderr));
+    }
+    assert!(!place.0.join("c.pcapng").exists());
+}
+
+#[test]
 fn frames_that_come_together_are_a_burst() {
     let place = Place::new("bursts");
     let rules = |flowtable: &str, add: &str| {

@@ -47,7 +47,7 @@ mod metrics;
 mod offload;
 mod other_end;
 mod ports;
-mod probe;
+pub mod probe;
 mod queues;
 mod rights;
 mod ring;

@@ -1,4 +1,4 @@
-//! What `penstock capture` sees: frames that pass a hook, or that rules log to a group.
+//! What `penstock capture` and `penstock run --capture` see: frames that pass a hook, or that rules log to a group.
 //!
 //! A probe of a hook is a base chain with one rule, `EXPRESSION log`, in a table of its own beside those of the user, which
 //! no listing shows: so it is compiled like any other, and costs nothing where there is none. What it logs is copied into a
@@ -60,7 +60,7 @@ impl Frames {
 }
 
 /// The number of the probe whose table this is.
-pub(crate) fn number_of(table: &str) -> Option<u32> {
+pub fn number_of(table: &str) -> Option<u32> {
     table.strip_prefix(TABLE)?.parse().ok()
 }
 
@@ -88,26 +88,28 @@ impl Probe {
         {
             return;
         }
-        let outgoing = matches!(record.context.hook, Hook::Output | Hook::Postrouting | Hook::Egress);
-        let link = if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
-        let mut bytes = Vec::new();
-        let (interface, link_type) = match self.group {
-            Some(group) => {
-                printer.nflog(record, packet, &mut bytes);
-                (format!("nflog:{group}"), LINKTYPE_NFLOG)
-            }
-            None => {
-                let link_type = frame(record.context.nfproto, packet, &mut bytes);
-                (link.map_or_else(String::new, |link| link.name.to_string()), link_type)
-            }
-        };
-        let len = bytes.len() as u32;
-        bytes.truncate(self.snaplen);
-        let frame = Captured { interface, link_type, outgoing, time: packet.meta.time, len, bytes };
+        let mut frame = captured(record, packet);
+        if let Some(group) = self.group {
+            (frame.interface, frame.link_type) = (format!("nflog:{group}"), LINKTYPE_NFLOG);
+            frame.bytes.clear();
+            printer.nflog(record, packet, &mut frame.bytes);
+            frame.len = frame.bytes.len() as u32;
+        }
+        frame.bytes.truncate(self.snaplen);
         if self.to.try_send(frame).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// A frame that passes a hook, whole.
+pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
+    let outgoing = matches!(record.context.hook, Hook::Output | Hook::Postrouting | Hook::Egress);
+    let link = if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
+    let mut bytes = Vec::new();
+    let link_type = frame(record.context.nfproto, packet, &mut bytes);
+    let interface = link.map_or_else(String::new, |link| link.name.to_string());
+    Captured { interface, link_type, outgoing, time: packet.meta.time, len: bytes.len() as u32, bytes }
 }
 
 /// The frame as a capture has it, and its link type. At hooks of IP it begins with the IP header: there is none of the link
@@ -136,8 +138,11 @@ fn frame(nfproto: u8, packet: &Packet, out: &mut Vec<u8>) -> u16 {
     LINKTYPE_ETHERNET
 }
 
-/// The table of a probe of a hook. `ports` are the devices of chains that need one. The error is as nft prints it.
-pub(crate) fn table(
+/// The table of a probe of a hook. `ports` are the devices of chains that need one.
+///
+/// # Errors
+/// What is wrong with the expression, as nft prints it.
+pub fn table(
     call: &CaptureCall,
     number: u32,
     ports: &[String],
@@ -246,7 +251,7 @@ fn is_match(expr: &Expr) -> bool {
 }
 
 /// A generation with the tables of probes beside those of the user.
-pub(crate) fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
+pub fn beside(generation: &Generation, tables: &[Arc<Table>]) -> Generation {
     let mut all = generation.clone();
     all.tables.extend(tables.iter().cloned());
     all

@@ -1,5 +1,6 @@
 //! The command line of `penstock run`.
 
+use penstock_daemon::control::CaptureCall;
 use penstock_path::{CompileOptions, Engine};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
+use crate::capture::{FAMILIES, HOOKS, call_of};
 use crate::options::{Opt, Values, flag, long, usage_lines};
 use crate::setup::{self, Read, Setup, once, sentence};
 
@@ -39,6 +41,13 @@ const OPTIONS: &[Opt] = &[
         .takes("FILE", Values::Files),
     long("tap", "write what a tap on DEV sees to FILE: all that comes and goes but what early ingress takes")
         .takes("DEV=FILE...", Values::Any),
+    long(
+        "capture",
+        "write what passes HOOK (`[FAMILY:]HOOK[@PRIORITY]`, before all chains by default) to FILE, as pcapng",
+    )
+    .takes("HOOK=FILE...", Values::Any),
+    long("capture-match", "of that only what meets the expression, as matches of a rule say it")
+        .takes("EXPRESSION", Values::Any),
     long("queue", "give packets of queue N to the program that listens on SOCKET")
         .takes("N=SOCKET...", Values::Any),
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
@@ -84,6 +93,8 @@ pub struct Options {
     pub flows: Option<PathBuf>,
     /// What is seen on devices.
     pub taps: Vec<(String, PathBuf)>,
+    /// What passes hooks, and where it is written.
+    pub captures: Vec<(CaptureCall, PathBuf)>,
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     pub json: bool,
@@ -106,7 +117,7 @@ impl Options {
         let mut setup = Setup::default();
         let (mut write_dir, mut engine, mut conntrack_dump) = (None, None, None);
         let (mut log, mut nflog, mut conntrack, mut flows) = (None, None, None, None);
-        let mut taps = Vec::new();
+        let (mut taps, mut captures, mut matching) = (Vec::new(), Vec::new(), None);
         let mut code = CompileOptions::default();
         let (mut queues, mut reads, mut json, mut trace) = (Vec::new(), Vec::new(), false, false);
         while let Some(arg) = parser.next().map_err(sentence)? {
@@ -141,6 +152,15 @@ impl Options {
                         }
                         taps.push(tap);
                     }
+                }
+                "capture" => {
+                    for value in parser.values().map_err(sentence)? {
+                        captures.push(capture(&value)?);
+                    }
+                }
+                "capture-match" => {
+                    let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                    once(&mut matching, "--capture-match", text)?;
                 }
                 "queue" => {
                     for value in parser.values().map_err(sentence)? {
@@ -181,6 +201,16 @@ impl Options {
             None if code != CompileOptions::default() => Engine::JitAtOnce,
             None => Engine::Jit,
         };
+        match matching {
+            Some(_) if captures.is_empty() => return Err("--capture-match is for --capture".into()),
+            Some(expression) => {
+                captures.iter_mut().for_each(|(call, _)| call.expression = expression.clone())
+            }
+            None => {}
+        }
+        if captures.iter().any(|(call, _)| !call.is_sound()) {
+            return Err("--capture-match takes the matches of one rule".into());
+        }
         setup.check()?;
         Ok(Wanted::Run(Box::new(Options {
             setup,
@@ -192,6 +222,7 @@ impl Options {
             conntrack_dump,
             flows,
             taps,
+            captures,
             queues,
             json,
             engine,
@@ -211,6 +242,26 @@ fn tap(value: &OsStr) -> Result<(String, PathBuf), String> {
         [] => Err(wrong()),
         file => Ok((device.to_owned(), PathBuf::from(OsString::from_vec(file.to_vec())))),
     }
+}
+
+/// `[FAMILY:]HOOK[@PRIORITY]=FILE`.
+fn capture(value: &OsStr) -> Result<(CaptureCall, PathBuf), String> {
+    let wrong = || format!("--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `{}`", value.display());
+    let bytes = value.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
+    let place = std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?;
+    let file = PathBuf::from(OsString::from_vec(bytes[at + 1..].to_vec()));
+    let (place, priority) = match place.split_once('@') {
+        Some((place, priority)) => (place, Some(priority.to_owned())),
+        None => (place, None),
+    };
+    let (family, hook) = match place.split_once(':') {
+        Some((family, hook)) => (Some(family.to_owned()), hook),
+        None => (None, place),
+    };
+    let known = HOOKS.contains(&hook) && family.as_ref().is_none_or(|family| FAMILIES.contains(&&**family));
+    let call = call_of(hook.to_owned(), family, priority, String::new());
+    if known && call.is_sound() && !file.as_os_str().is_empty() { Ok((call, file)) } else { Err(wrong()) }
 }
 
 /// `N=SOCKET`.
@@ -288,6 +339,12 @@ mod tests {
             ("--queue 1=", "--queue takes N=SOCKET, N up to 65535, not `1=`"),
             ("--tap lan=", "--tap takes DEV=FILE, not `lan=`"),
             ("--tap a=b c=d a=e", "--tap a is given twice"),
+            ("--capture forward", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `forward`"),
+            ("--capture forward=", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `forward=`"),
+            ("--capture nowhere=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `nowhere=f`"),
+            ("--capture ip5:input=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `ip5:input=f`"),
+            ("--capture input@;=f", "--capture takes [FAMILY:]HOOK[@PRIORITY]=FILE, not `input@;=f`"),
+            ("--net n --rules r --read a=b --capture-match tcp", "--capture-match is for --capture"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

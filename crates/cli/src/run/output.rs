@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use penstock_daemon::probe::{captured, number_of};
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
@@ -12,6 +13,7 @@ use penstock_path::{Drop, DropReason, LogRecord, QueueRecord, Queued, Sink, Trac
 
 use super::queue::Queues;
 use super::trace::Tracer;
+use crate::capture::CaptureFile;
 use crate::log::{LogFile, Nflog};
 
 /// A device that frames leave by.
@@ -44,6 +46,8 @@ pub struct Output<'n> {
     tracer: Option<Tracer<'n>>,
     /// What is seen on devices, by index.
     taps: HashMap<u32, (PathBuf, CaptureWriter<File>)>,
+    /// What passes hooks, by numbers of captures.
+    captures: Vec<(PathBuf, CaptureFile<BufWriter<File>>)>,
     /// Programs that rules give packets to.
     pub queues: Queues,
     /// Trace lines that are still to be printed.
@@ -73,6 +77,7 @@ impl<'n> Output<'n> {
             nflog: None,
             tracer: None,
             taps: HashMap::new(),
+            captures: Vec::new(),
             queues: Queues::default(),
             lines: String::new(),
             error: None,
@@ -116,6 +121,13 @@ impl<'n> Output<'n> {
         Ok(())
     }
 
+    /// Writes what the next capture of a hook sees to a file: the first one has number 0.
+    pub fn capture(&mut self, file: &Path) -> Result<(), String> {
+        let opened = File::create(file).and_then(|out| CaptureFile::new(BufWriter::new(out)));
+        self.captures.push((file.to_owned(), opened.map_err(|e| format!("Error: {}: {e}", file.display()))?));
+        Ok(())
+    }
+
     /// Prints traces with what this tracer knows.
     pub fn trace_by(&mut self, tracer: Tracer<'n>) {
         self.tracer = Some(tracer);
@@ -141,8 +153,11 @@ impl<'n> Output<'n> {
     }
 
     /// Writes what is still buffered.
-    pub fn finish(&mut self) -> Result<(), String> {
+    pub fn finish(&mut self, now: u64) -> Result<(), String> {
         self.print_lines();
+        for (file, capture) in self.captures.drain(..) {
+            capture.finish(now).map_err(|e| format!("Error: {}: {e}", file.display()))?;
+        }
         let hosts = self.host.take().map(|w| ("host", w));
         let devices =
             self.devices.iter_mut().flatten().filter_map(|d| Some((d.name.as_str(), d.writer.take()?)));
@@ -213,6 +228,14 @@ impl Sink for Output<'_> {
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
+        if let Some(number) = number_of(record.place.table) {
+            if let Some((file, capture)) = self.captures.get_mut(number as usize)
+                && let Err(e) = capture.write(&captured(record, packet))
+            {
+                self.error = Some(format!("Error: {}: {e}", file.display()));
+            }
+            return;
+        }
         let prefix = record.log.prefix.as_deref().unwrap_or_default();
         let key = (record.place.chain.as_ptr() as usize, record.place.rule.unwrap_or(0));
         self.logs.entry(key).or_insert_with(|| (format!("log prefix \"{prefix}\""), 0)).1 += 1;
@@ -233,7 +256,9 @@ impl Sink for Output<'_> {
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
         /// Bytes of lines that are printed together.
         const TOGETHER: usize = 32 << 10;
-        if let Some(tracer) = &self.tracer {
+        if let Some(tracer) = &self.tracer
+            && number_of(record.place.table).is_none()
+        {
             tracer.line(record, packet, &mut self.lines);
         }
         if self.lines.len() > TOGETHER {

@@ -51,7 +51,7 @@ impl CaptureCall {
     }
 
     /// Whether the words that become part of a ruleset are what they should be, whoever sent them.
-    fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         let word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
         let priority = |text: &str| {
             !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b" +-".contains(&b))
