@@ -6,35 +6,21 @@
 //!                           \--another's--> ring --> path of the other
 //! ```
 //!
-//! What is not IP is the first worker's. So is everything where ports are in bridges, or the network has tunnels or IPsec: what
-//! these know (which link address is where, which sequence number is next) is one worker's, and a packet within another may be
-//! of another worker than that.
+//! What is not IP is the first worker's. What bridges have learned is the same for all. Tunnels, and IPsec with its sequence
+//! numbers, are the host's: all workers know is policy, which is the same for all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use penstock_conntrack::{Shared, Whose};
-use penstock_net::{Link, Network};
+use penstock_net::Network;
 use penstock_wire::{ethernet, vlan};
 
 use crate::datagrams::{Datagrams, Fate};
 use crate::inbox::Inbox;
 use crate::ring::{Giver, Handed, Taker, ring};
 use crate::worker::Request;
-
-/// Whether one worker must have all packets of a network in which these devices are ports of ours.
-pub(crate) fn is_for_one(net: &Network, ports: &[u32]) -> bool {
-    /// Devices on devices at most.
-    const LEVELS: usize = 8;
-    let below = |link: &Link| net.link(link.vlan()?.lower);
-    let is_ours = |link: &Link| {
-        let mut downwards = std::iter::successors(Some(link), |link| below(link)).take(LEVELS);
-        downwards.any(|link| ports.contains(&link.index))
-    };
-    let bridged = net.links().iter().any(|link| net.bridge_port(link.index).is_some() && is_ours(link));
-    bridged || net.has_tunnels(false) || net.has_tunnels(true) || !net.xfrm().is_empty()
-}
 
 /// A worker that may be asleep.
 pub(crate) struct Bell {
@@ -66,9 +52,6 @@ pub(crate) struct Crew {
     datagrams: Datagrams,
     /// Fragments that waited, and that turned out to be this worker's.
     pub(crate) own: Vec<(Handed, Vec<u8>)>,
-    /// The ports as devices of the network.
-    ports: Arc<[u32]>,
-    for_one: bool,
     sessions: bool,
     /// Workers that were given something since they were woken.
     given_to: u64,
@@ -106,12 +89,7 @@ fn packet(frame: &[u8], sessions: bool) -> Option<&[u8]> {
 }
 
 /// All of a crew.
-pub(crate) fn crew(
-    shared: &Arc<Shared>,
-    inboxes: &[Arc<Inbox<Request>>],
-    net: &Network,
-    ports: &Arc<[u32]>,
-) -> Vec<Crew> {
+pub(crate) fn crew(shared: &Arc<Shared>, inboxes: &[Arc<Inbox<Request>>], net: &Network) -> Vec<Crew> {
     let count = inboxes.len();
     let bells: Arc<[Bell]> =
         inboxes.iter().map(|inbox| Bell { asleep: AtomicBool::new(false), inbox: inbox.clone() }).collect();
@@ -124,8 +102,6 @@ pub(crate) fn crew(
             from: Vec::new(),
             datagrams: Datagrams::default(),
             own: Vec::new(),
-            ports: ports.clone(),
-            for_one: is_for_one(net, ports),
             sessions: net.has_sessions(),
             given_to: 0,
             handing: Handing::default(),
@@ -147,15 +123,11 @@ pub(crate) fn crew(
 impl Crew {
     /// Another network is in force.
     pub(crate) fn set_network(&mut self, net: &Network) {
-        self.for_one = is_for_one(net, &self.ports);
         self.sessions = net.has_sessions();
     }
 
     fn way(&self, frame: &[u8], receiver: Option<usize>) -> Way {
         let to = |worker: usize| if worker == self.number { Way::Mine } else { Way::To(worker) };
-        if self.for_one {
-            return to(0);
-        }
         match packet(frame, self.sessions).map(|packet| self.shared.whose(packet, receiver)) {
             None => to(0),
             Some(Whose::Of(worker)) => to(worker),
@@ -184,12 +156,7 @@ impl Crew {
     /// Whether a frame that another worker has handed over is to be worked on here; if not it is passed on.
     pub(crate) fn keep_handed(&mut self, handed: Handed, frame: &[u8], time: u64) -> bool {
         self.handing.taken += 1;
-        if self.for_one && self.number != 0 {
-            // The other one did not know yet.
-            self.give(0, handed, frame);
-            return false;
-        }
-        !handed.whose || self.for_one || self.find_out(handed, frame, time)
+        !handed.whose || self.find_out(handed, frame, time)
     }
 
     /// The same for a fragment whose worker this one finds out. Those that waited and are this worker's are left in
@@ -315,7 +282,7 @@ mod tests {
     fn three() -> Vec<Crew> {
         let shared = Shared::new(3, &Settings { max: 1000, ..Settings::default() }, 1);
         let inboxes: Vec<_> = (0..3).map(|_| Arc::new(Inbox::new().expect("an eventfd"))).collect();
-        crew(&shared, &inboxes, &network(""), &Arc::from([2]))
+        crew(&shared, &inboxes, &network(""))
     }
 
     fn link() -> Ethernet {
@@ -352,16 +319,10 @@ mod tests {
         let [zero, two] = [0, 2].map(|n| taken(&mut all[n]).len());
         assert_eq!((kept + zero + two, all[1].handing.given), (100, (zero + two) as u64));
         assert!(zero > 10 && two > 10, "{zero} {two}");
-        // ARP is the first one's, and so is everything with IPsec.
+        // ARP is the first one's.
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();
         assert!(!all[1].keep(HANDED, &arp, true, 0) && all[0].keep(HANDED, &arp, true, 0));
-        all[1].set_network(&network("link add t0 type ipip local 198.18.0.1 remote 198.18.0.9"));
-        assert!(!all[1].keep(HANDED, &udp(1), true, 0));
-        assert_eq!(taken(&mut all[0]).len(), 2);
-        // Whoever hands over to one that knows better finds the first one in the end.
-        assert!((0..100).any(|port| !all[2].keep(HANDED, &udp(port), false, 0)));
-        assert_eq!(taken(&mut all[1]).len(), 0);
-        assert!(!taken(&mut all[0]).is_empty());
+        assert_eq!(taken(&mut all[0]).len(), 1);
     }
 
     #[test]

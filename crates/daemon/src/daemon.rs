@@ -19,7 +19,7 @@ use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
 use crate::control::{NftCall, Rules, Server, Serving, ShowAs, Took, listen};
-use crate::crew::{Crew, crew, is_for_one};
+use crate::crew::{Crew, crew};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
@@ -324,7 +324,7 @@ impl Daemon {
             config.offload,
             pins,
         );
-        let mut follow = Follow {
+        let follow = Follow {
             socket: own,
             monitor,
             state,
@@ -333,15 +333,12 @@ impl Daemon {
             offload: offload.clone(),
             ports: followed,
             workers: workers.clone(),
-            for_one: false,
             asks: asks.clone(),
             launcher,
             heir,
         };
         let net = Arc::new(follow.network());
         offload.set_network(&net);
-        let indexes = follow.indexes();
-        follow.for_one = is_for_one(&net, &indexes);
         let settings = Settings { host_stack: true, ..config.settings.clone() };
         let mut parts: Vec<Part> = (0..count).map(|_| Default::default()).collect();
         for (number, port) in ports.into_iter().enumerate() {
@@ -368,9 +365,7 @@ impl Daemon {
         let shared = (count > 1).then(|| Shared::new(count, &settings));
         let crews: Vec<Option<Crew>> = match &shared {
             None => vec![None],
-            Some(shared) => {
-                crew(shared.tracking(), workers.inboxes(), &net, &indexes).into_iter().map(Some).collect()
-            }
+            Some(shared) => crew(shared.tracking(), workers.inboxes(), &net).into_iter().map(Some).collect(),
         };
         let mut all = Vec::new();
         for (number, (part, crew)) in parts.into_iter().zip(crews).enumerate() {
@@ -446,11 +441,8 @@ impl Daemon {
     fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);
-        let ports: Vec<u32> = self.taken.iter().map(|taken| taken.tap).collect();
-        let for_one = self.offload.network().is_some_and(|net| is_for_one(&net, &ports));
-        let count = if for_one { 1 } else { self.workers.count() };
         let mut loaded: Result<usize, String> = Ok(0);
-        for (worker, part) in parts(&connections, count).into_iter().enumerate() {
+        for (worker, part) in parts(&connections, self.workers.count()).into_iter().enumerate() {
             let part = self.workers.ask_one(worker, |to| Request::Load(part, to), PATIENCE);
             let part = part.ok_or("the dataplane does not answer")?;
             loaded = loaded.and_then(|all| Ok(all + part?));

@@ -11,7 +11,7 @@ use penstock_net::{Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
-use crate::crew::{Meeting, is_for_one};
+use crate::crew::Meeting;
 use crate::guardian::Heir;
 use crate::inbox::Inbox;
 use crate::log;
@@ -91,8 +91,6 @@ pub(crate) struct Follow {
     pub(crate) ports: Vec<Followed>,
     pub(crate) offload: Arc<Offload>,
     pub(crate) workers: Arc<Workers>,
-    /// One worker has all packets of the network.
-    pub(crate) for_one: bool,
     pub(crate) asks: Arc<Inbox<Ask>>,
     pub(crate) launcher: Option<Arc<Launcher>>,
     pub(crate) heir: Heir,
@@ -104,11 +102,6 @@ impl Follow {
         let is_below =
             |p: &Followed| p.taken.tap == device.link.index || stands_on(&self.state, device, p.taken.tap);
         self.ports.iter().position(is_below)
-    }
-
-    /// Indexes of the TAPs.
-    pub(crate) fn indexes(&self) -> Arc<[u32]> {
-        self.ports.iter().map(|port| port.taken.tap).collect()
     }
 
     /// The network of what is known. Rules see the kind of the device, not that a TAP stands for it, and ports of a bridge
@@ -237,16 +230,7 @@ impl Follow {
         self.state.refresh(&mut self.socket, changed)?;
         let net = Arc::new(self.network());
         let chains = self.offload.set_network(&net);
-        let for_one = is_for_one(&net, &self.indexes());
-        let before = std::mem::replace(&mut self.for_one, for_one);
-        if self.for_one && !before && self.workers.count() > 1 {
-            log(
-                "from now on one worker does all packets: ports are in a bridge, or there are tunnels or IPsec",
-            );
-            self.workers.gather(&net);
-        } else {
-            self.workers.tell(|| Request::Network(net.clone()));
-        }
+        self.workers.tell(|| Request::Network(net.clone()));
         if let Some(chains) = chains {
             let meeting = Meeting::of(self.workers.count());
             self.workers.tell(|| Request::Offloaded(chains.clone(), meeting.clone()));

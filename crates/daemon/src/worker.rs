@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
 use penstock_io::device::{BURST, Rx, wait};
 use penstock_io::queue::Answer;
@@ -60,11 +60,6 @@ pub(crate) enum Request {
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Connections of a dump, which are to be in the table. Answered with what is wrong.
     Load(String, Sender<Result<usize, String>>),
-    /// Another network is in force in which the first worker has all packets, and this is not it: its connections end here.
-    /// Answered with a dump of them.
-    GiveUp(Arc<Network>, Sender<String>),
-    /// The connections of all other workers come here. It waits for them.
-    TakeOver(Receiver<String>),
     /// Flows and connections with the most bytes, among some from a number on; the number to go on with.
     Talkers(u32, Sender<(Vec<Talker>, Option<u32>)>),
     /// Code counts the time of rules and stages from now on, or not.
@@ -349,21 +344,6 @@ impl Worker {
             Request::Load(dump, to) => {
                 let loaded = self.path.conntrack_mut().load(&dump, now());
                 let _ = to.send(loaded.map_err(|e| e.to_string()));
-            }
-            Request::GiveUp(net, to) => {
-                self.set_network(net);
-                let dump = self.path.conntrack().dump();
-                self.path.conntrack_mut().kill_if(|_| true);
-                self.path.advance(now(), &mut self.sink);
-                let _ = to.send(dump);
-            }
-            Request::TakeOver(dumps) => {
-                // Whoever sends it takes care that it comes, or is gone.
-                if let Ok(dump) = dumps.recv()
-                    && let Err(e) = self.path.conntrack_mut().load(&dump, now())
-                {
-                    log(format_args!("not all connections of other workers go on: {e}"));
-                }
             }
             Request::FlowSummary(to) => {
                 let _ = to.send(self.path.flow_summary());

@@ -4,13 +4,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_net::Network;
-
 use crate::inbox::Inbox;
 use crate::worker::Request;
-
-/// How long moving all connections to one worker may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The inboxes of all workers, in their order; there is at least one.
 pub(crate) struct Workers {
@@ -37,11 +32,6 @@ impl Workers {
     /// The inboxes.
     pub(crate) fn inboxes(&self) -> &[Arc<Inbox<Request>>] {
         &self.inboxes
-    }
-
-    /// The first worker.
-    pub(crate) fn first(&self) -> &Inbox<Request> {
-        &self.inboxes[0]
     }
 
     fn order(&self) -> MutexGuard<'_, ()> {
@@ -92,30 +82,6 @@ impl Workers {
         let (to, answer) = channel();
         self.inboxes.get(worker)?.send(request(to));
         answer.recv_timeout(patience).ok()
-    }
-
-    /// Puts a network in force in which one worker has all packets: it takes over the connections of all others, and no packet
-    /// passes until it has them.
-    pub(crate) fn gather(&self, net: &Arc<Network>) {
-        let (to, all) = channel();
-        let order = self.order();
-        self.first().send(Request::TakeOver(all));
-        let given: Vec<_> = self
-            .inboxes
-            .iter()
-            .skip(1)
-            .map(|inbox| {
-                let (to, dump) = channel();
-                inbox.send(Request::GiveUp(net.clone(), to));
-                dump
-            })
-            .collect();
-        // Whoever tells something meanwhile is answered when the first worker has them.
-        drop(order);
-        let dumps: Vec<String> = given.iter().filter_map(|dump| dump.recv_timeout(PATIENCE).ok()).collect();
-        // Whoever has ended needs none.
-        let _ = to.send(whole(&dumps));
-        self.first().send(Request::Network(net.clone()));
     }
 }
 

@@ -1,11 +1,12 @@
-//! What the dataplanes of several workers have in common beside the rules: whose a packet is, limits, and who makes machine
-//! code.
+//! What the dataplanes of several workers have in common beside the rules: whose a packet is, limits, who makes machine code, and
+//! what bridges have learned.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_conntrack::Conntrack;
 
+use crate::bridge::SharedBridges;
 use crate::code::Compiler;
 use crate::limit::Limits;
 use crate::settings::Settings;
@@ -16,6 +17,7 @@ pub struct Shared {
     tracking: Arc<penstock_conntrack::Shared>,
     limits: [SharedLimits; 2],
     compiler: Compiler,
+    bridges: SharedBridges,
     seed: u64,
 }
 
@@ -24,7 +26,8 @@ impl Shared {
     pub fn new(workers: usize, settings: &Settings) -> Self {
         let seed = unknown_seed();
         let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, seed);
-        Shared { tracking, limits: Default::default(), compiler: Compiler::default(), seed }
+        let (compiler, bridges) = Default::default();
+        Shared { tracking, limits: Default::default(), compiler, bridges, seed }
     }
 
     /// Whose packets are.
@@ -79,6 +82,11 @@ impl Member {
     /// Who makes machine code.
     pub(crate) fn compiler(&self) -> Compiler {
         self.shared.as_ref().map_or_else(Compiler::default, |shared| shared.compiler.clone())
+    }
+
+    /// What bridges have learned.
+    pub(crate) fn bridges(&self) -> SharedBridges {
+        self.shared.as_ref().map_or_else(SharedBridges::default, |shared| shared.bridges.clone())
     }
 
     pub(crate) fn limits(&self) -> [SharedLimits; 2] {

@@ -13,7 +13,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_program::{Image, WorkerNumber};
 use penstock_wire::ethernet;
 
-use crate::bridge::Bridges;
+use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
 use crate::counted::Counted;
 use crate::flow::Flows;
@@ -133,7 +133,9 @@ pub(crate) struct State {
     /// What rules ask about the devices, by index.
     pub(crate) interfaces: Vec<Option<Interface>>,
     /// Forwarding tables, and what rules ask about ports.
-    pub(crate) bridges: Bridges,
+    pub(crate) bridges: Arc<Bridges>,
+    /// Those of all workers.
+    shared_bridges: SharedBridges,
     /// What tunnels have beside their configuration.
     pub(crate) tunnels: Tunnels,
     pub(crate) trace_all: bool,
@@ -142,8 +144,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(net: &Network, settings: &Settings, member: &Member) -> Self {
+    pub(crate) fn new(net: &Arc<Network>, settings: &Settings, member: &Member) -> Self {
         let seed = member.seed;
+        let shared_bridges = member.bridges();
         let [limits, limits6] = member.limits();
         State {
             worker: WorkerNumber::new(member.number).unwrap_or_default(),
@@ -179,11 +182,17 @@ impl State {
             duplicating: false,
             random: fastrand::Rng::with_seed(seed),
             interfaces: interfaces(net),
-            bridges: Bridges::new(net),
+            bridges: shared_bridges.of(net),
+            shared_bridges,
             tunnels: Tunnels::default(),
             trace_all: false,
             last_out: 0,
         }
+    }
+
+    /// Another state of the network is in force.
+    pub(crate) fn follow_bridges(&mut self, net: &Arc<Network>) {
+        self.bridges = self.shared_bridges.follow(net, &self.bridges);
     }
 }
 

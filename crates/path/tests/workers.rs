@@ -120,3 +120,70 @@ fn counters_add_up_what_workers_count_over_reloads_and_resets() {
     let counted = packets(&listing);
     assert_eq!(counted[..3], [3 * frames, frames, frames], "of the object and the elements: {listing}");
 }
+
+#[test]
+fn what_one_worker_learns_of_a_bridge_all_know() {
+    const BRIDGE: &str = "
+        link add br0 type bridge
+        link add p0 type veth
+        link add p1 type veth
+        link add p2 type veth
+        link set p0 master br0
+        link set p1 master br0
+        link set p2 master br0
+        link set br0 up
+        link set p0 up
+        link set p1 up
+        link set p2 up\n";
+    let network = |more: &str| Arc::new(Network::from_batch("net.ip", &format!("{BRIDGE}{more}")).unwrap());
+    let (net, shared) = (network(""), Shared::new(3, &Settings::default()));
+    let mut workers: Vec<_> =
+        (0..3).map(|n| Dataplane::of_worker(net.clone(), Settings::default(), &shared, n)).collect();
+    /// Devices that a frame between stations leaves by.
+    fn sent(worker: &mut Dataplane, device: &str, from: u8, to: u8, time: u64) -> Vec<String> {
+        let station = |n: u8| format!("02:00:00:00:00:{n:02x}");
+        let frame = Ethernet::new(station(from).as_str(), station(to).as_str())
+            / Ipv4::new("198.18.0.1", "198.18.0.2")
+            / Udp::new(1, 2);
+        let (net, mut seen) = (worker.network().clone(), Seen::default());
+        let device = net.link_by_name(device).unwrap().index;
+        let bytes = frame.build();
+        worker.receive([Frame { device, bytes: &bytes, time }], &mut seen);
+        let mut names: Vec<String> = seen.frames.iter().map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+    let mut at = START;
+    let mut next = || {
+        at += 1_000_000;
+        at
+    };
+    assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p1", "p2"]);
+    assert_eq!(sent(&mut workers[1], "p1", 2, 1, next()), ["p0"]);
+    assert_eq!(sent(&mut workers[2], "p0", 1, 2, next()), ["p1"]);
+    // The second station moves.
+    assert_eq!(sent(&mut workers[2], "p2", 2, 1, next()), ["p0"]);
+    assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p2"]);
+    // Another state of the network is in force for one after the other; what they learn meanwhile all know.
+    let (mtu, without) = (network("link set p0 mtu 1400\n"), network("link set p2 nomaster\n"));
+    let mut sink = Seen::default();
+    workers[0].set_network(mtu.clone(), next(), &mut sink);
+    assert_eq!(sent(&mut workers[0], "p1", 3, 1, next()), ["p0"]);
+    assert_eq!(sent(&mut workers[1], "p0", 1, 3, next()), ["p1"]);
+    workers[1].set_network(mtu.clone(), next(), &mut sink);
+    workers[2].set_network(mtu, next(), &mut sink);
+    assert_eq!(sent(&mut workers[2], "p0", 1, 2, next()), ["p2"]);
+    // A port leaves, and with it all behind it, although a worker hears of it late.
+    workers[0].set_network(without.clone(), next(), &mut sink);
+    assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p1"]);
+    assert_eq!(sent(&mut workers[1], "p2", 2, 1, next()), ["p0"]);
+    assert_eq!(
+        sent(&mut workers[0], "p0", 1, 2, next()),
+        [""; 0],
+        "it is behind a port that is none any more"
+    );
+    workers[1].set_network(without.clone(), next(), &mut sink);
+    assert_eq!(sent(&mut workers[0], "p0", 1, 2, next()), ["p1"]);
+    workers[2].set_network(without, next(), &mut sink);
+    assert_eq!(sent(&mut workers[2], "p0", 1, 3, next()), ["p1"]);
+}

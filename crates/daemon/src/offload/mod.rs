@@ -201,11 +201,6 @@ impl Offload {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The network that is known.
-    pub(crate) fn network(&self) -> Option<Arc<Network>> {
-        self.lock().net.clone()
-    }
-
     /// What takes a worker's flows, and the devices of the network that forward them.
     pub(crate) fn offloader(&self) -> std::io::Result<(Offloader, Vec<u32>)> {
         let hardware = Hardware::new(self.flows.clone(), self.ports.clone());

@@ -1,28 +1,15 @@
 //! The forwarding table of a bridge: behind which port an address was seen (`net/bridge/br_fdb.c`).
 //!
-//! What is learned lives for the bridge's ageing time, by the packet clock, and is kept in the order in which it was last
-//! seen: what is over is at the front, so nothing is ever searched. The table has room for a number of addresses; when it is
-//! full, others are not learned until some are forgotten, and frames to them are flooded.
+//! All workers have the same. What is learned lives for the bridge's ageing time, by the packet clock. The table has room for
+//! a number of addresses; when it is full, others are not learned until some are forgotten, and frames to them are flooded.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use hashlink::LinkedHashMap;
 use penstock_net::{Bridge, FdbEntry, Mac};
 
-/// Addresses that a bridge learns at most.
-const ROOM: usize = 1 << 16;
-
-/// Address and VLAN in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key(u64);
-
-impl Key {
-    fn new(mac: Mac, vid: u16) -> Key {
-        let [a, b, c, d, e, f] = mac.0;
-        let [v, w] = vid.to_be_bytes();
-        Key(u64::from_be_bytes([v, w, a, b, c, d, e, f]))
-    }
-}
+use super::learned::{Key, Learned, ROOM, Terms};
 
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,113 +21,105 @@ pub(crate) struct Station {
 }
 
 /// An entry that does not age.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Fixed {
-    station: Station,
+    port: AtomicU32,
+    local: bool,
     sticky: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Learned {
-    port: u32,
-    /// When it was last seen.
-    seen: u64,
 }
 
 /// The table of one bridge.
 #[derive(Debug)]
 pub(crate) struct Fdb {
     fixed: HashMap<Key, Fixed>,
-    learned: LinkedHashMap<Key, Learned>,
+    learned: Arc<Learned>,
     /// Entries that were added by hand and age: from the first packet on.
-    to_learn: Vec<(Key, u32)>,
-    ageing: u64,
-    limit: usize,
+    by_hand: Vec<(Key, u32)>,
+    /// Some of them have not been entered yet.
+    to_learn: AtomicBool,
+    terms: Terms,
+    ports: Box<[u32]>,
 }
 
 impl Fdb {
-    /// A table with the entries of the configuration.
-    pub(crate) fn new<'e>(bridge: &Bridge, entries: impl Iterator<Item = &'e FdbEntry>) -> Self {
+    /// A table with the entries of the configuration. It goes on with what was learned, and with what `before`, the table of
+    /// the configuration before, has made of that one's entries.
+    pub(super) fn new<'e>(
+        bridge: &Bridge,
+        entries: impl Iterator<Item = &'e FdbEntry>,
+        learned: Arc<Learned>,
+        before: Option<&Fdb>,
+    ) -> Self {
         let limit = match bridge.learned_limit as usize {
             0 => ROOM,
             limit => limit.min(ROOM),
         };
-        let (mut fixed, mut to_learn) = (HashMap::new(), Vec::new());
+        let (mut fixed, mut by_hand) = (HashMap::new(), Vec::new());
         for e in entries {
             let key = Key::new(e.mac, e.vid);
             if e.local || e.is_static {
-                let station = Station { port: e.port, local: e.local };
-                fixed.insert(key, Fixed { station, sticky: e.sticky });
+                let port = AtomicU32::new(e.port);
+                fixed.insert(key, Fixed { port, local: e.local, sticky: e.sticky });
             } else {
-                to_learn.push((key, e.port));
+                by_hand.push((key, e.port));
             }
         }
-        Fdb { fixed, learned: LinkedHashMap::new(), to_learn, ageing: bridge.ageing, limit }
+        let entered = |entry: &(Key, u32)| before.is_some_and(|before| before.has_entered(entry));
+        let to_learn = AtomicBool::new(!by_hand.iter().all(entered));
+        let (terms, ports) = (Terms { ageing: bridge.ageing, limit }, bridge.ports.clone().into());
+        Fdb { fixed, learned, by_hand, to_learn, terms, ports }
     }
 
-    /// Takes over what another table of the same bridge has learned at ports that are still there.
-    pub(crate) fn inherit(&mut self, before: Fdb, stays: impl Fn(u32) -> bool) {
-        for (key, entry) in before.learned {
-            if stays(entry.port) && !self.fixed.contains_key(&key) {
-                self.learned.insert(key, entry);
-            }
-        }
-        // What was added by hand was learned when the first packet came.
-        if !self.learned.is_empty() {
-            self.to_learn.retain(|(key, _)| !self.learned.contains_key(key));
-        }
+    /// Whether an entry that was added by hand has been entered among those that age.
+    fn has_entered(&self, entry: &(Key, u32)) -> bool {
+        !self.to_learn.load(Relaxed) && self.by_hand.contains(entry)
     }
 
-    /// Forgets what has not been seen for too long.
-    fn expire(&mut self, now: u64) {
-        for (key, port) in self.to_learn.drain(..) {
-            self.learned.insert(key, Learned { port, seen: now });
-        }
-        while let Some((_, oldest)) = self.learned.front()
-            && oldest.seen.saturating_add(self.ageing) <= now
-        {
-            self.learned.pop_front();
+    /// What has been learned, for the table of another configuration.
+    pub(super) fn learned(&self) -> &Arc<Learned> {
+        &self.learned
+    }
+
+    /// Enters what was added by hand, once.
+    #[inline]
+    fn begin(&self, now: u64) {
+        if self.to_learn.load(Relaxed) && self.to_learn.swap(false, Relaxed) {
+            let terms = Terms { limit: ROOM, ..self.terms };
+            self.by_hand.iter().for_each(|(key, port)| self.learned.learn(*key, *port, now, terms));
         }
     }
 
     /// Where an address is.
-    pub(crate) fn find(&mut self, mac: Mac, vid: u16, now: u64) -> Option<Station> {
+    pub(crate) fn find(&self, mac: Mac, vid: u16, now: u64) -> Option<Station> {
         let key = Key::new(mac, vid);
         if let Some(fixed) = self.fixed.get(&key) {
-            return Some(fixed.station);
+            return Some(Station { port: fixed.port.load(Relaxed), local: fixed.local });
         }
-        self.expire(now);
-        self.learned.get(&key).map(|l| Station { port: l.port, local: false })
-    }
-
-    /// The port behind which an address is, as far as is known; nothing is forgotten meanwhile.
-    pub(crate) fn port_of(&self, mac: Mac, vid: u16) -> Option<u32> {
-        let key = Key::new(mac, vid);
-        let fixed = self.fixed.get(&key).map(|f| f.station);
-        let station =
-            fixed.or_else(|| self.learned.get(&key).map(|l| Station { port: l.port, local: false }));
-        station.filter(|s| !s.local).map(|s| s.port)
+        self.begin(now);
+        self.learned.find(key, now, self.terms.ageing).map(|port| Station { port, local: false })
     }
 
     /// An address was seen behind a port (`br_fdb_update()`).
-    pub(crate) fn learn(&mut self, mac: Mac, vid: u16, port: u32, now: u64) {
-        if self.ageing == 0 {
+    pub(crate) fn learn(&self, mac: Mac, vid: u16, port: u32, now: u64) {
+        if self.terms.ageing == 0 {
             return;
         }
         let key = Key::new(mac, vid);
-        if let Some(fixed) = self.fixed.get_mut(&key) {
+        if let Some(fixed) = self.fixed.get(&key) {
             // Somebody else has one of the host's addresses, or a station moved.
-            if !fixed.station.local && !fixed.sticky {
-                fixed.station.port = port;
+            if !fixed.local && !fixed.sticky && fixed.port.load(Relaxed) != port {
+                fixed.port.store(port, Relaxed);
             }
             return;
         }
-        self.expire(now);
-        if let Some(known) = self.learned.get_mut(&key) {
-            *known = Learned { port, seen: now };
-            self.learned.to_back(&key);
-        } else if self.learned.len() < self.limit {
-            self.learned.insert(key, Learned { port, seen: now });
+        self.begin(now);
+        self.learned.learn(key, port, now, self.terms);
+    }
+
+    /// Forgets what was learned at ports that were the bridge's before and are so no longer.
+    pub(super) fn leave(&self, before: &Fdb) {
+        if before.ports.iter().any(|port| !self.ports.contains(port)) {
+            self.learned.forget(|port| self.ports.contains(&port));
         }
     }
 }
@@ -156,7 +135,7 @@ mod tests {
     fn table(change: impl FnOnce(&mut Bridge), entries: &[FdbEntry]) -> Fdb {
         let mut bridge = Bridge::default();
         change(&mut bridge);
-        Fdb::new(&bridge, entries.iter())
+        Fdb::new(&bridge, entries.iter(), Arc::default(), None)
     }
 
     fn port(found: Option<Station>) -> Option<u32> {
@@ -165,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_for_the_ageing_time_is_forgotten() {
-        let mut fdb = table(|b| b.ageing = 100, &[]);
+        let fdb = table(|b| b.ageing = 100, &[]);
         fdb.learn(A, 0, 5, 1000);
         fdb.learn(B, 0, 6, 1010);
         fdb.learn(A, 0, 7, 1050);
@@ -179,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_full_table_learns_nothing_new_and_keeps_what_it_has() {
-        let mut fdb = table(|b| (b.learned_limit, b.ageing) = (1, 100), &[]);
+        let fdb = table(|b| (b.learned_limit, b.ageing) = (1, 100), &[]);
         fdb.learn(A, 0, 5, 0);
         fdb.learn(B, 0, 6, 1);
         fdb.learn(A, 0, 7, 2);
@@ -190,7 +169,7 @@ mod tests {
 
     #[test]
     fn without_ageing_time_nothing_is_learned() {
-        let mut fdb = table(|b| b.ageing = 0, &[]);
+        let fdb = table(|b| b.ageing = 0, &[]);
         fdb.learn(A, 0, 5, 0);
         assert_eq!(fdb.find(A, 0, 0), None);
     }
@@ -208,11 +187,28 @@ mod tests {
         };
         let entries =
             [entry(A, false, true, false), entry(B, false, true, true), entry(C, true, true, false)];
-        let mut fdb = table(|_| {}, &entries);
+        let fdb = table(|_| {}, &entries);
         for mac in [A, B, C] {
             fdb.learn(mac, 0, 2, 5);
         }
         let found = [A, B, C].map(|mac| port(fdb.find(mac, 0, u64::MAX)));
         assert_eq!(found, [Some(2), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn what_was_added_by_hand_ages_from_the_first_packet_on_and_once() {
+        let entry =
+            |mac| FdbEntry { bridge: 9, mac, vid: 0, port: 3, local: false, is_static: false, sticky: false };
+        let mut bridge = Bridge::default();
+        bridge.ageing = 100;
+        let fdb = Fdb::new(&bridge, [entry(A)].iter(), Arc::default(), None);
+        for (now, want) in [(1000, Some(3)), (1099, Some(3)), (1100, None)] {
+            assert_eq!(port(fdb.find(A, 0, now)), want, "at {now}");
+        }
+        // Another configuration does not bring it back, but what is new there begins.
+        let next = Fdb::new(&bridge, [entry(A)].iter(), fdb.learned().clone(), Some(&fdb));
+        assert_eq!(port(next.find(A, 0, 1200)), None);
+        let next = Fdb::new(&bridge, [entry(B)].iter(), fdb.learned().clone(), Some(&next));
+        assert_eq!(port(next.find(B, 0, 1200)), Some(3));
     }
 }

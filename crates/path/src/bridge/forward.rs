@@ -32,6 +32,8 @@ impl Reach {
 
 /// Where a frame comes from that a bridge sends on.
 pub(super) struct Sender<'n> {
+    /// Index of the bridge.
+    pub(super) device: u32,
     pub(super) bridge: &'n Bridge,
     /// The port with its index; none for what the host sends.
     pub(super) port: Option<(u32, &'n BridgePort)>,
@@ -68,7 +70,8 @@ impl<S: Sink> Worker<'_, S> {
         keep: bool,
     ) {
         let net = self.net;
-        let port = net.bridge_port(index).zip(net.link(index));
+        // Somebody who knows of another state of the network may have learned that it is at another's port.
+        let port = net.bridge_port(index).filter(|port| port.bridge == sender.device).zip(net.link(index));
         match port {
             Some((port, link)) if sender.may_leave_by(index, link, port) => {
                 self.bridge_give(packet, sender, index, keep);
@@ -172,7 +175,7 @@ impl<S: Sink> Worker<'_, S> {
             Some(table) if reach == Reach::One => table.find(to, vid, now),
             _ => None,
         };
-        let sender = Sender { bridge, port: None, vid };
+        let sender = Sender { device: link.index, bridge, port: None, vid };
         match station {
             Some(station) => self.bridge_send_to(packet, &sender, station.port, false),
             None => self.bridge_flood(packet, &sender, reach, false),

@@ -12,8 +12,12 @@
 
 mod fdb;
 mod forward;
+mod learned;
 mod track;
 mod vlan;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use penstock_net::{Bridge, BridgePort, Link, Mac, Network};
 use penstock_packet::{Packet, PacketType};
@@ -27,8 +31,10 @@ use crate::worker::{Worker, padded};
 
 use fdb::Fdb;
 use forward::{Reach, Sender};
+use learned::Learned;
 
-/// What a bridge has beside its configuration, and what rules ask about ports; both by index of the device.
+/// What bridges have beside their configuration, and what rules ask about ports, in one state of the network; both by index
+/// of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
     tables: Vec<Option<Fdb>>,
@@ -36,14 +42,15 @@ pub(crate) struct Bridges {
 }
 
 impl Bridges {
-    pub(crate) fn new(net: &Network) -> Self {
+    fn new(net: &Network, before: &Bridges, learned: impl Fn(u32) -> Arc<Learned>) -> Self {
         let mut bridges = Bridges::default();
         for link in net.links() {
             let index = link.index as usize;
             if let Some(bridge) = link.bridge() {
                 let entries = net.fdb().iter().filter(|e| e.bridge == link.index);
+                let table = Fdb::new(bridge, entries, learned(link.index), before.table(link.index));
                 bridges.tables.resize_with(bridges.tables.len().max(index + 1), || None);
-                bridges.tables[index] = Some(Fdb::new(bridge, entries));
+                bridges.tables[index] = Some(table);
             }
             if let Some(port) = &link.port
                 && let Some((upper, bridge)) = net.link(port.bridge).and_then(|l| Some((l, l.bridge()?)))
@@ -57,29 +64,67 @@ impl Bridges {
         bridges
     }
 
-    /// Those of another network. What was learned stays where the bridge and the port do.
-    pub(crate) fn follow(&mut self, net: &Network) {
-        let before = std::mem::replace(self, Bridges::new(net));
-        for (index, table) in before.tables.into_iter().enumerate() {
-            if let (Some(old), Some(new)) = (table, self.table(index as u32)) {
-                let stays = |port: u32| net.bridge_port(port).is_some_and(|p| p.bridge as usize == index);
-                new.inherit(old, stays);
-            }
-        }
-    }
-
     /// What rules ask about a port.
     pub(crate) fn port(&self, index: u32) -> Option<&env::BridgePort> {
         self.ports.get(index as usize)?.as_ref()
     }
 
     /// The port of a bridge behind which an address is; none for this host's own, and for unknown ones.
-    pub(crate) fn station(&self, bridge: u32, mac: Mac, vid: u16) -> Option<u32> {
-        self.tables.get(bridge as usize)?.as_ref()?.port_of(mac, vid)
+    pub(crate) fn station(&self, bridge: u32, mac: Mac, vid: u16, now: u64) -> Option<u32> {
+        let station = self.table(bridge)?.find(mac, vid, now)?;
+        (!station.local).then_some(station.port)
     }
 
-    fn table(&mut self, bridge: u32) -> Option<&mut Fdb> {
-        self.tables.get_mut(bridge as usize)?.as_mut()
+    fn table(&self, bridge: u32) -> Option<&Fdb> {
+        self.tables.get(bridge as usize)?.as_ref()
+    }
+}
+
+/// The bridges of all workers of a path: those who have the same state of the network have the same tables, and what a
+/// bridge has learned is the same in all states.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedBridges(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By index of the bridge.
+    learned: HashMap<u32, Weak<Learned>>,
+    states: Vec<(Weak<Network>, Weak<Bridges>)>,
+}
+
+impl SharedBridges {
+    /// Those of a state of the network.
+    pub(crate) fn of(&self, net: &Arc<Network>) -> Arc<Bridges> {
+        self.follow(net, &Bridges::default())
+    }
+
+    /// Those of another state of the network than that of `before`. What was learned stays where the bridge and the port do.
+    pub(crate) fn follow(&self, net: &Arc<Network>, before: &Bridges) -> Arc<Bridges> {
+        let bridges = self.made(net, before);
+        // Each does that: whoever had the state of before may have learned there up to now.
+        for (table, before) in bridges.tables.iter().zip(&before.tables) {
+            if let (Some(table), Some(before)) = (table, before) {
+                table.leave(before);
+            }
+        }
+        bridges
+    }
+
+    fn made(&self, net: &Arc<Network>, before: &Bridges) -> Arc<Bridges> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.states.retain(|(net, bridges)| net.strong_count() > 0 && bridges.strong_count() > 0);
+        let same = known.states.iter().find(|(other, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(net)));
+        if let Some(bridges) = same.and_then(|(_, bridges)| bridges.upgrade()) {
+            return bridges;
+        }
+        let learned = |index| known.learned.get(&index).and_then(Weak::upgrade).unwrap_or_default();
+        let bridges = Arc::new(Bridges::new(net, before, learned));
+        let tables = (0..).zip(&bridges.tables);
+        known.learned = tables
+            .filter_map(|(index, table)| Some((index, Arc::downgrade(table.as_ref()?.learned()))))
+            .collect();
+        known.states.push((Arc::downgrade(net), Arc::downgrade(&bridges)));
+        bridges
     }
 }
 
@@ -214,7 +259,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             return self.bridge_pass_up(packet);
         }
         let up = link.promiscuous || reach != Reach::One;
-        let sender = Sender { bridge, port: Some((packet.meta.iif, port)), vid };
+        let sender = Sender { device: port.bridge, bridge, port: Some((packet.meta.iif, port)), vid };
         match station {
             Some(station) => self.bridge_send_to(packet, &sender, station.port, up),
             None => self.bridge_flood(packet, &sender, reach, up),

@@ -166,7 +166,7 @@ impl<S: Sink> Worker<'_, S> {
             };
             bridge.vlans.untagged(vid)?;
         }
-        let port = self.state.bridges.station(link.index, to, vid)?;
+        let port = self.state.bridges.station(link.index, to, vid, self.state.conntrack.now())?;
         if bridge.vlan_filtering && self.net.bridge_port(port)?.vlans.untagged(vid)? {
             encaps.pop();
         }
