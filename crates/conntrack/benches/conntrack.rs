@@ -3,7 +3,7 @@
 //! packets.
 
 use penstock_conntrack::{Conntrack, Direction, Hook, Settings, Shared, Sought, Tuple, Verdict, tuple};
-use penstock_packet::{Ct, Packet};
+use penstock_packet::{Ct, Packet, prefetch};
 use penstock_wire::build::*;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -241,6 +241,24 @@ fn whose(flows: u32) {
     }
     let ns = (ran() - start) / f64::from(ROUNDS);
     row(&format!("whose, of {flows} connections"), ns, "");
+    let start = ran();
+    let mut turn = 0;
+    while turn < ROUNDS {
+        let burst: [&[u8]; BURST] = std::array::from_fn(|i| {
+            let at = u64::from(turn + i as u32) * 7919 % u64::from(flows);
+            black_box(&frames[at as usize][..])
+        });
+        for frame in burst {
+            prefetch(&frame[0]);
+        }
+        let sought = burst.map(|frame| shared.seek_owner(frame));
+        for (frame, sought) in burst.iter().zip(&sought) {
+            black_box(shared.whose_sought(sought, frame, Some(0)));
+        }
+        turn += BURST as u32;
+    }
+    let ns = (ran() - start) / f64::from(turn);
+    row(&format!("whose, of {flows} connections, in bursts"), ns, "");
 }
 
 /// Resident bytes of this process.

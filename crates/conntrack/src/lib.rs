@@ -68,7 +68,7 @@ pub use listing::{ExpectationLine, Line, Style};
 pub use offload::Return;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
-pub use shared::{Datagram, Shared, Span, Whose};
+pub use shared::{Datagram, Shared, SoughtOwner, Span, Whose};
 pub use template::{PolicyError, Template};
 pub use track::Sought;
 pub use tuple::{Direction, Tuple};

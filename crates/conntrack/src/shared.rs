@@ -71,6 +71,19 @@ pub enum Whose {
     },
 }
 
+/// What has been read of a packet whose owner is asked for soon ([`Shared::seek_owner`]).
+#[derive(Clone, Copy, Debug)]
+pub struct SoughtOwner(Seen);
+
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// With its hash.
+    Tuple(Tuple, u64),
+    Fragment,
+    /// It has no tuple.
+    Nothing,
+}
+
 /// What fragments of one datagram have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram {
@@ -91,6 +104,23 @@ pub struct Span {
     pub len: u32,
     /// Nothing follows.
     pub is_last: bool,
+}
+
+/// The tuple of a packet that is no later fragment, and of an ICMP error that of the packet inside, inverted.
+#[inline]
+fn arriving(network: &[u8]) -> Option<Tuple> {
+    let at = dissect::layers(network)?;
+    let inner = match at.protocol {
+        protocol::ICMP | protocol::ICMPV6 => quoted(network, &at),
+        _ => None,
+    };
+    let tuple = match inner {
+        Some(inner) => dissect::layers(inner)
+            .filter(|inner| inner.l3 == at.l3)
+            .and_then(|at| dissect::tuple(inner, &at, 0, |_| 0)?.invert()),
+        None => None,
+    };
+    tuple.or_else(|| dissect::tuple(network, &at, 0, |_| 0))
 }
 
 /// A tuple as it is known of a packet when it arrives.
@@ -153,10 +183,16 @@ impl Shared {
     /// by a hash.
     #[inline]
     pub fn owner(&self, t: &Tuple, receiver: Option<usize>) -> usize {
+        self.owner_by(t, self.hasher.tuple(&seen(t)), receiver)
+    }
+
+    /// The same where the hash is known.
+    #[inline]
+    fn owner_by(&self, t: &Tuple, hash: u64, receiver: Option<usize>) -> usize {
         // Expectations are of connections.
         if self.connections.load(Relaxed) != 0 {
             let t = seen(t);
-            let found = self.directory.find(self.hasher.tuple(&t));
+            let found = self.directory.find(hash);
             let found = found.or_else(|| self.expecting(&t)).or_else(|| self.with_source(&t));
             if let Some(worker) = found {
                 return worker;
@@ -169,32 +205,44 @@ impl Shared {
     /// is cut is its receiver's, or the first worker's.
     #[inline]
     pub fn whose(&self, network: &[u8], receiver: Option<usize>) -> Whose {
+        self.whose_sought(&self.seek_owner(network), network, receiver)
+    }
+
+    /// Reads the headers of a packet whose owner is asked for soon, and asks the processor to fetch what that will look at.
+    /// `network` are its bytes from the IP header on.
+    #[inline]
+    pub fn seek_owner(&self, network: &[u8]) -> SoughtOwner {
+        if datagram(network).is_some() {
+            return SoughtOwner(Seen::Fragment);
+        }
+        let Some(tuple) = arriving(network) else { return SoughtOwner(Seen::Nothing) };
+        let hash = self.hasher.tuple(&seen(&tuple));
+        if self.connections.load(Relaxed) != 0 {
+            self.directory.prefetch(hash);
+        }
+        SoughtOwner(Seen::Tuple(tuple, hash))
+    }
+
+    /// [`Shared::whose`] of a packet whose headers have been read.
+    #[inline]
+    pub fn whose_sought(&self, sought: &SoughtOwner, network: &[u8], receiver: Option<usize>) -> Whose {
+        match &sought.0 {
+            Seen::Tuple(tuple, hash) => Whose::Of(self.owner_by(tuple, *hash, receiver)),
+            Seen::Nothing => Whose::Of(receiver.unwrap_or(0)),
+            Seen::Fragment => self.whose_fragment(network, receiver),
+        }
+    }
+
+    #[cold]
+    fn whose_fragment(&self, network: &[u8], receiver: Option<usize>) -> Whose {
         if let Some((datagram, span)) = datagram(network) {
             let addresses = Tuple { src: datagram.src, dst: datagram.dst, l3: datagram.l3, ..Tuple::ZERO };
             let finder = self.spread(self.hasher.word(self.hasher.tuple(&addresses), datagram.id.into()));
-            let first = (span.offset == 0).then(|| self.of_whole(network, None));
+            let owner = || arriving(network).map_or(0, |tuple| self.owner(&tuple, None));
+            let first = (span.offset == 0).then(owner);
             return Whose::Fragment { datagram, span, finder, first };
         }
-        Whose::Of(self.of_whole(network, receiver))
-    }
-
-    #[inline]
-    fn of_whole(&self, network: &[u8], receiver: Option<usize>) -> usize {
-        let Some(at) = dissect::layers(network) else { return receiver.unwrap_or(0) };
-        let inner = match at.protocol {
-            protocol::ICMP | protocol::ICMPV6 => quoted(network, &at),
-            _ => None,
-        };
-        let tuple = match inner {
-            Some(inner) => dissect::layers(inner)
-                .filter(|inner| inner.l3 == at.l3)
-                .and_then(|at| dissect::tuple(inner, &at, 0, |_| 0)?.invert()),
-            None => None,
-        };
-        match tuple.or_else(|| dissect::tuple(network, &at, 0, |_| 0)) {
-            Some(tuple) => self.owner(&tuple, receiver),
-            None => receiver.unwrap_or(0),
-        }
+        Whose::Of(receiver.unwrap_or(0))
     }
 
     /// The worker that has connections of a source.

@@ -13,11 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use penstock_conntrack::{Shared, Whose};
+use penstock_conntrack::{Shared, SoughtOwner, Whose};
+use penstock_io::device::BURST;
 use penstock_net::Network;
+use penstock_packet::prefetch;
 use penstock_wire::{ethernet, vlan};
 
 use crate::datagrams::{Datagrams, Fate};
+use crate::frames::Own;
 use crate::inbox::Inbox;
 use crate::ring::{Giver, Handed, Taker, ring};
 use crate::worker::Request;
@@ -126,9 +129,17 @@ impl Crew {
         self.sessions = net.has_sessions();
     }
 
-    fn way(&self, frame: &[u8], receiver: Option<usize>) -> Way {
+    /// Reads the headers of a frame whose worker is asked for soon; `None` for what is not IP.
+    #[inline]
+    fn seek<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], SoughtOwner)> {
+        let packet = packet(frame, self.sessions)?;
+        Some((packet, self.shared.seek_owner(packet)))
+    }
+
+    #[inline]
+    fn way(&self, sought: Option<&(&[u8], SoughtOwner)>, receiver: Option<usize>) -> Way {
         let to = |worker: usize| if worker == self.number { Way::Mine } else { Way::To(worker) };
-        match packet(frame, self.sessions).map(|packet| self.shared.whose(packet, receiver)) {
+        match sought.map(|(packet, sought)| self.shared.whose_sought(sought, packet, receiver)) {
             None => to(0),
             Some(Whose::Of(worker)) => to(worker),
             Some(Whose::Fragment { finder, .. }) => Way::Fragment(finder),
@@ -139,7 +150,43 @@ impl Crew {
     /// comes from.
     #[inline]
     pub(crate) fn keep(&mut self, handed: Handed, frame: &[u8], spread: bool, time: u64) -> bool {
-        match self.way(frame, spread.then_some(self.number)) {
+        let sought = self.seek(frame);
+        self.keep_sought(handed, frame, sought.as_ref(), spread, time)
+    }
+
+    /// Which frames of a burst are this worker's, by their places in it; the others are handed over. The headers of all are
+    /// read, and what they ask for is fetched, before the first is looked up.
+    pub(crate) fn keep_all<'f>(
+        &mut self,
+        burst: impl Iterator<Item = (usize, Handed, &'f [u8])> + Clone,
+        spread: bool,
+        time: u64,
+    ) -> Own {
+        burst.clone().for_each(|(_, _, frame)| {
+            frame.first().map(prefetch);
+        });
+        let mut sought = [None; BURST];
+        for (at, _, frame) in burst.clone() {
+            sought[at % BURST] = self.seek(frame);
+        }
+        let mut own = Own(0);
+        for (at, handed, frame) in burst {
+            let sought = sought[at % BURST].as_ref();
+            own.0 |= u64::from(self.keep_sought(handed, frame, sought, spread, time)) << (at % BURST);
+        }
+        own
+    }
+
+    #[inline]
+    fn keep_sought(
+        &mut self,
+        handed: Handed,
+        frame: &[u8],
+        sought: Option<&(&[u8], SoughtOwner)>,
+        spread: bool,
+        time: u64,
+    ) -> bool {
+        match self.way(sought, spread.then_some(self.number)) {
             Way::Mine => true,
             Way::To(worker) => {
                 self.give(worker, handed, frame);
@@ -269,7 +316,6 @@ impl Meeting {
 mod tests {
     use super::*;
     use penstock_conntrack::Settings;
-    use penstock_io::device::BURST;
     use penstock_wire::build::*;
 
     const HANDED: Handed = Handed { port: 0, from_host: false, whose: false, gso: None };
@@ -314,10 +360,17 @@ mod tests {
     fn what_is_spread_stays_and_what_is_not_goes_by_a_hash() {
         let mut all = three();
         assert!((0..100).all(|port| all[1].keep(HANDED, &udp(port), true, 0)));
+        // One by one as in bursts.
+        let burst: Vec<Vec<u8>> = (0..BURST as u16).map(udp).collect();
+        let places = burst.iter().enumerate().map(|(at, frame)| (at, HANDED, &frame[..]));
+        let own = all[1].keep_all(places, false, 0);
+        assert!((0..BURST).all(|at| own.has(at) == all[1].keep(HANDED, &burst[at], false, 0)));
+        all.iter_mut().for_each(|crew| drop(taken(crew)));
+        let before = all[1].handing.given;
         let kept = (0..100).filter(|port| all[1].keep(HANDED, &udp(*port), false, 0)).count();
         assert!((10..60).contains(&kept), "{kept}");
         let [zero, two] = [0, 2].map(|n| taken(&mut all[n]).len());
-        assert_eq!((kept + zero + two, all[1].handing.given), (100, (zero + two) as u64));
+        assert_eq!((kept + zero + two, all[1].handing.given - before), (100, (zero + two) as u64));
         assert!(zero > 10 && two > 10, "{zero} {two}");
         // ARP is the first one's.
         let arp = (link() / Arp::request("02:00:00:00:00:01", "198.18.0.1", "198.18.0.2")).build();

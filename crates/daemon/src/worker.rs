@@ -15,7 +15,7 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use crate::control::Broadcast;
 use crate::crew::{Crew, Handing, Meeting};
 use crate::daemon::TracePrinter;
-use crate::frames::{Own, receive_frames, send_from_host, take_burst, work_off};
+use crate::frames::{receive_frames, send_from_host, take_burst, work_off};
 use crate::inbox::Inbox;
 use crate::listing::{List, Page};
 use crate::ports::{Held, WireShare};
@@ -252,11 +252,12 @@ impl Worker {
         match crew {
             None => receive_frames(path, sink, port, frames, time),
             Some(crew) => {
-                let mut own = Own(0);
-                for (i, frame) in (0..count).filter_map(|i| Some((i, rx.frame(i)?))) {
-                    let handed = Handed { port: port as u32, from_host: false, whose: false, gso: frame.gso };
-                    own.0 |= u64::from(crew.keep(handed, frame.bytes, spread, time)) << i;
-                }
+                let handed = |gso| Handed { port: port as u32, from_host: false, whose: false, gso };
+                let burst = (0..count).filter_map(|i| {
+                    let frame = rx.frame(i)?;
+                    Some((i, handed(frame.gso), frame.bytes))
+                });
+                let own = crew.keep_all(burst, spread, time);
                 work_off(path, sink, crew, time);
                 let frames = (0..count).filter(|i| own.has(*i)).filter_map(|i| rx.frame(i));
                 receive_frames(path, sink, port, frames, time);
