@@ -290,3 +290,80 @@ fn queues_of_devices_are_shared_out() {
         net.down();
     }
 }
+
+const STALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/stall.py");
+
+/// Holds the second worker still for so many seconds; it is when this returns.
+fn stall(net: &Net, seconds: u32) -> crate::net::Reading {
+    let (said, r) = (net.directory.join("stall"), net.r.clone());
+    let line = format!("python3 {STALL} {} 'worker 1' {seconds}", net.pid());
+    let stalled = net.spawn_in_file(&r, &line, &said);
+    net.until("it is stalled", |_| std::fs::read_to_string(&said).is_ok_and(|said| said == "stalled\n"));
+    stalled
+}
+
+#[test]
+fn what_one_worker_does_not_take_up_in_time_is_in_force_with_none() {
+    let Some(mut net) = Net::new() else { return };
+    flows(&mut net);
+    net.up("r0 r1 --workers 2");
+    net.nft("table inet t { chain f { type filter hook forward priority 0; udp dport 7100 counter comment \"there\"; }; }");
+    let before = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    let stalled = stall(&net, 7);
+    let (ok, said) = net.run(&net.r, "$PENSTOCK nft add rule inet t f udp dport 7100 drop");
+    assert!(!ok && said.contains("does not answer"), "{said}");
+    stalled.wait();
+    assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), before);
+    net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
+    assert_eq!(counted(&net, "there"), 3 * FLOWS as u64);
+    // From here on all goes on as if nothing had been.
+    net.ok(&net.r, "$PENSTOCK nft add rule inet t f udp dport 7100 counter accept");
+    net.ok(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100"));
+}
+
+/// Sends much on many flows without waiting, so many times, and prints how many of them were answered.
+const BLAST: &str = "python3 -c 'import socket, time
+all = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(64)]
+for s in all: s.connect((\"198.18.1.2\", 7100)); s.setblocking(False)
+def tried(do, *args):
+  try: return bool(do(*args))
+  except OSError: return False
+for n in range(TIMES):
+  for s in all: tried(s.send, b\"x\" * 1000)
+  time.sleep(0.005)
+time.sleep(0.5); print(sum(tried(s.recv, 2000) for s in all))'";
+
+#[test]
+fn a_worker_that_is_stalled_holds_up_nobody_else_and_down_works_under_load() {
+    let Some(mut net) = Net::new() else { return };
+    flows(&mut net);
+    // One queue: the first worker receives all, and hands over what is the other's.
+    net.up("r0 r1 --workers 2 --driver xdp");
+    net.nft(
+        "table inet t { chain f { type filter hook forward priority 0; ct state new,established accept; }; }",
+    );
+    let stalled = stall(&net, 6);
+    let answered: usize = net.ok(&net.a, &BLAST.replace("TIMES", "100")).trim().parse().unwrap();
+    assert!((10..=54).contains(&answered), "{answered}");
+    stalled.wait();
+    net.until("what found no room is counted", |net| {
+        shown(net, "s[\"drops\"].get(\"worker busy\", 0)") > 100
+    });
+    net.until("all goes on", |net| net.run(&net.a, &format!("python3 {PEERS} ask 198.18.1.2 {FLOWS} 100")).0);
+    // The end does not wait for traffic to pause, nor does it need all workers to be quick.
+    for seconds in [0, 3] {
+        let a = net.a.clone();
+        let load = net.spawn_reading(&a, &BLAST.replace("TIMES", "2000"));
+        std::thread::sleep(Duration::from_millis(500));
+        let stalled = (seconds > 0).then(|| stall(&net, seconds));
+        let begun = std::time::Instant::now();
+        net.down();
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        stalled.map(|stalled| stalled.wait());
+        net.until("the kernel forwards", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+        load.stop();
+        if seconds == 0 {
+            net.up("r0 r1 --workers 2");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The ruleset of the dataplane: sessions change it, the worker gets each generation, and a change that nobody confirms is
 //! taken back.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -297,11 +298,14 @@ impl Rules {
         let linked = Arc::new(linked);
         let running = self.offload.prepare(&linked)?;
         let request = |done| Request::Rules(linked.clone(), running.clone(), done);
-        self.workers.ask(request, PATIENCE).ok_or("the dataplane does not answer")?;
-        if let Some(running) = self.offload.settle(&linked) {
-            let meeting = Meeting::of(self.workers.count());
-            self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
+        if self.workers.ask(request, PATIENCE).is_none() {
+            self.go_back_to(&inner.linked);
+            return Err(format!(
+                "the dataplane does not answer: generation {} stays in force",
+                inner.linked.generation
+            ));
         }
+        self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
         // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
         let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
@@ -312,6 +316,26 @@ impl Rules {
             self.trace(&generation);
         }
         Ok(())
+    }
+
+    /// Some workers have taken up a generation, and one that did not answer will: all go back to the one before.
+    fn go_back_to(&self, linked: &Arc<Linked>) {
+        let running = self.offload.prepare(linked).unwrap_or_else(|e| {
+            log(format_args!("devices run no chains: {e}"));
+            Vec::new()
+        });
+        // Nobody waits for it: each has it in its inbox behind the other.
+        let (done, _) = channel();
+        self.workers.tell(|| Request::Rules(linked.clone(), running.clone(), done.clone()));
+        self.settle(linked);
+    }
+
+    /// Devices run the chains of a generation that is in force, and workers no longer.
+    fn settle(&self, linked: &Arc<Linked>) {
+        if let Some(running) = self.offload.settle(linked) {
+            let meeting = Meeting::of(self.workers.count());
+            self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
+        }
     }
 
     /// A number that no other capture has.
