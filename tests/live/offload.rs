@@ -73,6 +73,8 @@ fn flows_run_on_their_devices_translated_or_not() {
         let shown = net.ok(&net.r, "$PENSTOCK show");
         let place = if driver == "packet" { "tcx" } else { "xdp" };
         assert!(shown.contains(&format!("forwards flows itself, at {place}")), "{driver}: {shown}");
+        let sends = |net: &Net| !net.ok(&net.r, "$PENSTOCK show").contains("no flow can leave by it");
+        net.until("its neighbours poll", sends);
         for url in [
             "http://198.18.1.2/file",
             "http://[2001:db8:1::2]/file",

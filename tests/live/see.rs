@@ -81,8 +81,65 @@ fn rates_are_seen_live_and_in_a_file() {
         net.command(&net.r, "$PENSTOCK show stages --time 2").stdout(Stdio::piped()).spawn().unwrap();
     net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
     let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
-    assert!(stages.contains("rule or stage") && stages.contains("inet t f handle 4"), "{stages}");
+    for stage in ["rule or stage", "inet t f handle 4", "frames received from devices", "frames sent"] {
+        assert!(stages.contains(stage), "{stage}: {stages}");
+    }
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
+}
+
+#[test]
+fn all_that_is_shown_is_there_as_json() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1 --driver xdp --sysctl net.netfilter.nf_conntrack_acct=1");
+    net.nft(
+        "table inet t {
+           flowtable f { hook ingress priority filter; devices = { r0, r1 }; flags offload; }
+           chain forward {
+             type filter hook forward priority filter; policy drop;
+             ct state established accept
+             meta l4proto tcp flow add @f
+             ip daddr 198.18.1.2 icmp type echo-request accept
+             ip daddr 198.18.1.99 drop
+           }
+         }",
+    );
+    let shown = |net: &Net, what: &str| -> serde_json::Value {
+        serde_json::from_str(&net.ok(&net.r, &format!("$PENSTOCK show {what} --json"))).unwrap()
+    };
+    // What is dropped has a reason, and is counted once.
+    net.ok(&net.a, "ping -c 3 -i 0.1 -W 2 198.18.1.2");
+    let before = shown(&net, "");
+    net.run(&net.a, "ping -c 7 -i 0.01 -W 0.1 198.18.1.99; ping -c 5 -i 0.01 -W 0.1 198.18.1.98");
+    let after = shown(&net, "");
+    let drops = |shown: &serde_json::Value, reason: &str| shown["drops"][reason].as_u64().unwrap_or(0);
+    assert_eq!(drops(&after, "rule") - drops(&before, "rule"), 7, "{after}");
+    assert_eq!(drops(&after, "policy") - drops(&before, "policy"), 5, "{after}");
+    let sum: u64 = after["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(after["packets"]["dropped"], sum, "{after}");
+    assert_eq!((&after["unconfirmed"], &after["generation"]), (&serde_json::Value::Null, &2.into()));
+    // Nobody polls at the other ends of the devices, so nothing can leave from XDP.
+    assert_eq!(
+        (&after["ports"][0]["flows"], &after["ports"][0]["sends_from_xdp"]),
+        (&"xdp".into(), &false.into())
+    );
+    assert!(net.ok(&net.r, "$PENSTOCK show").contains("no flow can leave by it from XDP"));
+    let connections = shown(&net, "conntrack");
+    let connection = connections["connections"].as_array().unwrap().iter().find(|c| c["protocol"] == "icmp");
+    let connection = connection.unwrap_or_else(|| panic!("{connections}"));
+    assert_eq!(
+        (&connection["original"]["dst"], &connection["reply"]["packets"]),
+        (&"198.18.1.2".into(), &3.into())
+    );
+    assert_eq!(shown(&net, "flows")["flows"], serde_json::json!([]));
+    let stages = shown(&net, "stages --time 0.5");
+    assert!(stages["stages"].as_array().is_some(), "{stages}");
+    for (args, said) in [
+        ("conntrack --metrics", "connections, flows and stages are no metrics"),
+        ("--time 3", "--time is for `stages`"),
+    ] {
+        let (ok, text) = net.run(&net.r, &format!("$PENSTOCK show {args}"));
+        assert!(!ok && text.contains(said), "{args}: {text}");
+    }
 }
 
 #[test]

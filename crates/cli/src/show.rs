@@ -1,9 +1,11 @@
 //! `penstock show`: what the dataplane does.
 
+mod listing;
 mod most;
 
 use std::ffi::OsString;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -39,7 +41,7 @@ pub const LISTINGS: &[&str] = &["conntrack", "flows", "stages"];
 
 fn usage() -> String {
     let mut out = String::from(
-        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show conntrack | flows | stages [--time SECONDS]\n\n\
+        "Usage: penstock show [-j | --metrics | --metrics-file FILE]\n       penstock show conntrack | flows | stages [--time SECONDS] [-j]\n\n\
          Shows ports, packets and drops by reason of the dataplane of the network namespace; or its connections, as\n\
          `conntrack -L` does; or the flows in flowtables, and why others are not there; or where the time of packets\n\
          goes, by rules and stages, which are counted for some seconds and cost more meanwhile.\n\n",
@@ -48,8 +50,19 @@ fn usage() -> String {
     out
 }
 
-/// What is asked for, and the file that the answer goes to in place of standard output.
-type Wanted = (Message, Option<PathBuf>);
+/// What is asked for, and where the answer goes.
+type Wanted = (Message, To);
+
+/// What becomes of the answer.
+#[derive(Debug)]
+enum To {
+    /// It is printed.
+    Output,
+    /// It takes the place of a file.
+    File(PathBuf),
+    /// It is printed as JSON.
+    Json(fn(&str) -> serde_json::Value),
+}
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String> {
     /// Of a short look; packets have to come meanwhile.
@@ -79,24 +92,51 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
             other => return Err(other.unexpected().to_string()),
         }
     }
-    let message = match (listing, how, time) {
-        (Some(_), Some(_), _) => {
-            return Err("connections, flows and stages are printed in one way only".into());
-        }
-        (Some(Message::Stages(default)), None, time) => Message::Stages(time.unwrap_or(default)),
-        (_, _, Some(_)) => return Err("--time is for `stages`".into()),
-        (Some(listing), None, None) => listing,
-        (None, how, None) => Message::Show(how.unwrap_or(ShowAs::Words)),
+    if listing.is_some() && how == Some(ShowAs::Metrics) {
+        return Err("connections, flows and stages are no metrics".into());
+    }
+    let message = match (listing, time) {
+        (Some(Message::Stages(default)), time) => Message::Stages(time.unwrap_or(default)),
+        (_, Some(_)) => return Err("--time is for `stages`".into()),
+        (Some(listing), None) => listing,
+        (None, None) => Message::Show(how.unwrap_or(ShowAs::Words)),
     };
-    Ok(Some((message, file)))
+    let to = match (file, how, &message) {
+        (Some(file), _, _) => To::File(file),
+        (None, Some(ShowAs::Json), Message::Connections) => To::Json(listing::connections),
+        (None, Some(ShowAs::Json), Message::Flows) => To::Json(listing::flows),
+        (None, Some(ShowAs::Json), Message::Stages(_)) => To::Json(listing::stages),
+        _ => To::Output,
+    };
+    Ok(Some((message, to)))
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match given("show", parse(args), usage) {
-        Ok((message, None)) => ask(&message),
-        Ok((message, Some(file))) => to_file(&message, &file),
+        Ok((message, To::Output)) => ask(&message),
+        Ok((message, To::File(file))) => to_file(&message, &file),
+        Ok((message, To::Json(json))) => to_json(&message, json),
         Err(status) => status,
+    }
+}
+
+/// Prints the answer as JSON.
+fn to_json(message: &Message, json: fn(&str) -> serde_json::Value) -> ExitCode {
+    let mut client = match connect() {
+        Ok(client) => client,
+        Err(status) => return status,
+    };
+    match client.text(message) {
+        Ok(lines) => {
+            // A reader that has seen enough is no error.
+            let _ = writeln!(std::io::stdout(), "{}", json(&lines));
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("Error: {e}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -162,6 +202,10 @@ fn words(view: &View<'_>) -> String {
         let offloaded = status.offloaded.iter().find(|o| o.name == port.name);
         if let Some(place) = offloaded.and_then(|o| o.flows.as_ref()) {
             let _ = writeln!(out, "  forwards flows itself, at {place}");
+            if place == "xdp" && offloaded.is_some_and(|o| !o.sends) {
+                let _ =
+                    writeln!(out, "  no flow can leave by it from XDP: its other end does not poll (xdp.md)");
+            }
         }
         for chain in offloaded.into_iter().flat_map(|o| &o.chains) {
             let _ = writeln!(out, "  runs chain {chain} itself, at xdp");
@@ -227,6 +271,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
                 "carrier": p.carrier,
                 "chains": status.offloaded.iter().find(|o| o.name == p.name).map(|o| o.chains.clone()),
                 "flows": status.offloaded.iter().find(|o| o.name == p.name).and_then(|o| o.flows.clone()),
+                "sends_from_xdp": status.offloaded.iter().find(|o| o.name == p.name).map(|o| o.sends),
                 "received": traffic(p.traffic.received),
                 "sent": traffic(p.traffic.sent),
                 "from_host": traffic(p.traffic.from_host),

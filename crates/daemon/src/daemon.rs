@@ -30,6 +30,7 @@ use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
+use crate::stages::Stages;
 use crate::state::{State as Kept, beside};
 use crate::status::Status;
 use crate::systemd::{Watchdog, notify};
@@ -380,8 +381,8 @@ impl Daemon {
             path.set_flow_offload(offloader, devices, config.offload);
             let Part { wires, hosts, names, held, .. } = part;
             let inbox = workers.inboxes()[number].clone();
-            let load = Load::default();
-            all.push(Worker { path, sink, wires, hosts, names, held, inbox, crew, load });
+            let (load, stages) = (Load::default(), Stages::default());
+            all.push(Worker { path, sink, wires, hosts, names, held, inbox, crew, load, stages });
         }
         let rules = Arc::new(Rules::new(workers.clone(), offload.clone(), &config));
         let mut working = Vec::new();

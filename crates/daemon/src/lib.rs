@@ -54,6 +54,7 @@ mod ring;
 mod seccomp;
 mod signals;
 mod sink;
+mod stages;
 mod state;
 mod status;
 mod systemd;

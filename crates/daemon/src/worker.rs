@@ -23,6 +23,7 @@ use crate::probe::Probe;
 use crate::queues::{Program, queue_answer};
 use crate::ring::Handed;
 use crate::sink::LiveSink;
+use crate::stages::{Doing, Stages};
 use crate::status::{PortStatus, Status, WorkerStatus};
 use crate::talkers::{self, Talker};
 use crate::{dhcp, log, now};
@@ -110,6 +111,7 @@ pub(crate) struct Worker {
     /// The others, if there are any.
     pub(crate) crew: Option<Crew>,
     pub(crate) load: Load,
+    pub(crate) stages: Stages,
 }
 
 /// How busy a worker is. Times are nanoseconds.
@@ -145,7 +147,9 @@ impl Worker {
                 }
             }
             let time = now();
+            let since = self.stages.begin();
             let mut frames = self.take_handed(time);
+            self.stages.end(Doing::InPath, frames, since);
             for i in 0..self.wires.len() {
                 for _ in 0..BURSTS {
                     let some = self.receive_wire(i, time);
@@ -158,14 +162,19 @@ impl Worker {
             for i in 0..self.hosts.len() {
                 frames += self.receive_host(i, time);
             }
-            if time.saturating_sub(ticked) >= TICK {
+            let tick = time.saturating_sub(ticked) >= TICK;
+            if tick {
                 ticked = time;
+                let since = self.stages.begin();
                 self.path.advance(time, &mut self.sink);
                 self.load.pass_time(time);
                 self.count_refused(time);
+                self.stages.end(Doing::Timers, 0, since);
+            }
+            if tick || frames > 0 {
+                let since = self.stages.begin();
                 self.sink.flush();
-            } else if frames > 0 {
-                self.sink.flush();
+                self.stages.end(Doing::Send, frames, since);
             }
             if let Some(crew) = &mut self.crew {
                 crew.wake();
@@ -237,13 +246,16 @@ impl Worker {
 
     /// A burst from a wire; how many frames it had.
     fn receive_wire(&mut self, i: usize, time: u64) -> usize {
-        let Worker { path, sink, wires, crew, load, .. } = self;
+        let Worker { path, sink, wires, crew, load, stages, .. } = self;
         let Some(In { port, rx, spread }) = wires.get_mut(i) else { return 0 };
         let (port, spread) = (*port, *spread);
+        let since = stages.begin();
         let count = rx.fetch();
         if count == 0 {
             return 0;
         }
+        stages.end(Doing::FromDevice, count, since);
+        let since = stages.begin();
         load.received += count as u64;
         let Some(out) = sink.ports.get_mut(port) else { return 0 };
         let received = &mut out.traffic.received;
@@ -263,7 +275,10 @@ impl Worker {
                 receive_frames(path, sink, port, frames, time);
             }
         }
+        stages.end(Doing::InPath, count, since);
+        let since = stages.begin();
         rx.release();
+        stages.end(Doing::FromDevice, 0, since);
         count
     }
 
@@ -287,10 +302,13 @@ impl Worker {
 
     /// What the host has sent on a port; how many frames.
     fn receive_host(&mut self, i: usize, time: u64) -> usize {
-        let Worker { path, sink, hosts, crew, load, .. } = self;
+        let Worker { path, sink, hosts, crew, load, stages, .. } = self;
         let Some(In { port, rx, spread }) = hosts.get_mut(i) else { return 0 };
         let (port, spread) = (*port, *spread);
+        let since = stages.begin();
         let count = rx.fetch();
+        stages.end(Doing::FromHost, count, since);
+        let since = stages.begin();
         load.received += count as u64;
         for frame in (0..count).filter_map(|i| rx.frame(i)) {
             let Some(out) = sink.ports.get_mut(port) else { continue };
@@ -308,6 +326,7 @@ impl Worker {
             }
             send_from_host(path, sink, port, &frame, time);
         }
+        stages.end(Doing::InPath, count, since);
         count
     }
 
@@ -354,9 +373,12 @@ impl Worker {
             }
             Request::Profile(engine, profile) => {
                 self.path.set_engine_with(engine, CompileOptions { profile, ..CompileOptions::default() });
+                self.stages.set(profile);
             }
             Request::ProfileLines(to) => {
-                let _ = to.send(self.path.profile());
+                let mut lines = self.path.profile();
+                lines.extend(self.stages.lines(&lines));
+                let _ = to.send(lines);
             }
             Request::Queue(num, opened) => {
                 self.path.close_queue(num, now(), &mut self.sink);

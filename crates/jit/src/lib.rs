@@ -67,7 +67,7 @@ pub use foresight::Head;
 pub use host::{Helpers, Host};
 pub use outcome::Decision;
 pub use perf::rule_name;
-pub use profile::{ProfileLine, Profiled};
+pub use profile::{ProfileLine, Profiled, clock_ticks};
 
 /// Why there is no machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,8 +55,8 @@ struct Ticks {
     since: AtomicU64,
 }
 
-/// The processor's clock.
-fn now() -> u64 {
+/// The processor's clock: what ticks are counted by.
+pub fn clock_ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction; it reads a counter.
     unsafe {
@@ -98,7 +98,7 @@ impl Profile {
     pub(crate) fn tick(&self, number: u64, worker: WorkerNumber) {
         let Some(ticks) = self.workers.get(worker.get()) else { return };
         let ticks = ticks.get_or_init(|| self.ticks());
-        let at = now();
+        let at = clock_ticks();
         let elapsed = at.wrapping_sub(ticks.since.load(Relaxed));
         let add = |number: u64, which: usize, much: u64| {
             if let Some(cell) = ticks.cells.get(number as usize) {

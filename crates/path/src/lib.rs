@@ -117,7 +117,7 @@ pub use flow::{
 };
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
-pub use penstock_jit::{CompileError, Options as CompileOptions};
+pub use penstock_jit::{CompileError, Options as CompileOptions, clock_ticks};
 pub use penstock_packet::Frame;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};

@@ -68,6 +68,8 @@ pub(crate) struct OffloadPort {
     pub(crate) super_packets: bool,
     /// What receives.
     pub(crate) receives: Receives,
+    /// Frames can leave by it from XDP.
+    sends: bool,
     /// What forwards flows, while something does.
     pub(crate) flows: Option<Attached>,
     /// Chains that run on it.
@@ -90,6 +92,7 @@ impl OffloadPort {
             is_virtual: config.is_virtual,
             super_packets: has_super_packets(&taken.before, config),
             receives,
+            sends: false,
             flows: None,
             chains: None,
             programs: chains::programs(),
@@ -120,6 +123,8 @@ pub struct Offloaded {
     pub name: String,
     /// Where its flows are forwarded, if somewhere: `xdp`, `tcx`.
     pub flows: Option<String>,
+    /// Frames can leave by its device from XDP: on veth that takes another end that polls.
+    pub sends: bool,
     /// Chains that it runs: family, table, name.
     pub chains: Vec<String>,
 }
@@ -324,6 +329,7 @@ impl Offload {
         for port in ports {
             let (port_tap, place) = (port.tap, port.flows.as_ref().map(|_| port.place()));
             let xdp_sends = senders.contains(&port.device);
+            port.sends = xdp_sends;
             if let Receives::Xdp(redirect) = &port.receives {
                 redirect.set_sends(xdp_sends);
             }
@@ -391,6 +397,7 @@ impl Offload {
         let of = |port: &OffloadPort| Offloaded {
             name: port.name.clone(),
             flows: port.flows.is_some().then(|| port.place().to_string()),
+            sends: port.sends,
             chains: port.chains.as_ref().map(|c| c.names.clone()).unwrap_or_default(),
         };
         self.lock().ports.iter().map(of).collect()
