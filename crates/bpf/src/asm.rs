@@ -114,6 +114,7 @@ pub enum Helper {
     RedirectMap = 51,
     XdpAdjustMeta = 54,
     XdpAdjustTail = 65,
+    RedirectPeer = 155,
     KtimeGetCoarseNs = 160,
     Loop = 181,
     XdpBuffLen = 188,

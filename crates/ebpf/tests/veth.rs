@@ -130,9 +130,12 @@ fn receive(mut stream: TcpStream, pattern: &[u8]) -> usize {
 
 /// Sends through the router, with the flow in a program or not; what the program did in both directions, and Gbit/s.
 fn send(lab: &Lab, place: Option<Place>) -> ([FlowStatistics; 2], f64) {
+    send_by(lab, place, &Flows::new(64))
+}
+
+fn send_by(lab: &Lab, place: Option<Place>, flows: &Flows) -> ([FlowStatistics; 2], f64) {
     let pattern = pattern();
     let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
-    let flows = Flows::new(64);
     let links: Vec<Link> = place.map_or_else(Vec::new, |place| {
         let code = flows.program(&Site::new(place, Next::Pass)).unwrap();
         let program = Program::load(place, "flow", &code).unwrap_or_else(|e| panic!("{e}\n{}", e.log));
@@ -209,6 +212,43 @@ fn large_packets_with_unfinished_checksums_stay_whole_at_tcx() {
         // All but what opened the connection and what was on its way before.
         assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{statistics:?}");
         assert!(there.bytes / there.packets > 3000, "they were cut: {statistics:?}");
+    }
+}
+
+#[test]
+fn packets_go_to_the_other_end_at_once() {
+    if !can() {
+        return;
+    }
+    let lab = Lab::new("peer");
+    let sent = |device: &str| -> u64 {
+        let file = format!("/sys/class/net/{device}/statistics/tx_packets");
+        let cat = ["netns", "exec", &lab.name("r"), "cat", &file];
+        let output = Command::new("ip").args(cat).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    };
+    for whole in [true, false] {
+        if !whole {
+            // Packets of the MTU, in one piece, which their sender still has.
+            for (end, device) in [("a", "a0"), ("b", "b0")] {
+                lab.ethtool(end, &format!("{device} tx off"));
+            }
+        }
+        let flows = Flows::new(64);
+        for device in ["r0", "r1"] {
+            flows.hand_over(lab.index(device), true).unwrap();
+        }
+        let before = sent("r1");
+        let ([there, back], _) = send_by(&lab, Some(Place::Tcx), &flows);
+        assert!(there.bytes > AMOUNT as u64 && back.packets > 0, "{there:?} {back:?}");
+        assert_eq!(there.bytes / there.packets > 1500, whole, "{there:?}");
+        // But what opened the connection, and what ended it.
+        let count = sent("r1") - before;
+        assert!(count < there.packets / 10, "{count} of {}", there.packets);
+        flows.hand_over(lab.index("r1"), false).unwrap();
+        let before = sent("r1");
+        let ([there, _], _) = send_by(&lab, Some(Place::Tcx), &flows);
+        assert!(sent("r1") - before >= there.packets, "{there:?}");
     }
 }
 

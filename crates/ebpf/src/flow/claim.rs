@@ -14,6 +14,7 @@ use penstock_wire::ethernet::Mac;
 use penstock_wire::{ethernet, protocol, tcp};
 
 use super::Flows;
+use super::buffer::*;
 use super::code::*;
 use super::layout::*;
 

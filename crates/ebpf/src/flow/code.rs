@@ -1,64 +1,47 @@
-//! The programs. At tcx a packet is a `struct sk_buff`: its tag is beside it, its checksum may be unfinished, and it may be
-//! larger than the MTU, to be cut on its way out.
+//! The programs. What is other at tcx is in `buffer`.
 
 use penstock_wire::ethernet::Mac;
 use penstock_wire::{ecn, ethernet, ipv4, pppoe, protocol};
 
+use super::buffer::{SKB_DEVICE, SKB_GSO_SIZE, SKB_LEN};
 use super::layout::*;
-use super::{Flows, Site, claim};
+use super::{Flows, Site};
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_bpf::{Place, tcx, xdp};
 
 /// Where a context says where the frame begins and ends, and on which device it came: `struct xdp_md`, `struct __sk_buff`.
-struct Fields {
-    data: i16,
-    data_end: i16,
-    device: i16,
+pub(super) struct Fields {
+    pub(super) data: i16,
+    pub(super) data_end: i16,
+    pub(super) device: i16,
 }
 
-const fn fields(place: Place) -> Fields {
+pub(super) const fn fields(place: Place) -> Fields {
     match place {
         Place::Xdp => Fields { data: 0, data_end: 4, device: 12 },
         Place::Tcx => Fields { data: 76, data_end: 80, device: SKB_DEVICE },
     }
 }
 
-/// More of `struct __sk_buff`.
-pub(super) const SKB_LEN: i16 = 0;
-pub(super) const SKB_PKT_TYPE: i16 = 4;
-pub(super) const SKB_PROTOCOL: i16 = 16;
-const SKB_VLAN_PRESENT: i16 = 20;
-const SKB_VLAN_TCI: i16 = 24;
-const SKB_VLAN_PROTO: i16 = 28;
-pub(super) const SKB_DEVICE: i16 = 40;
-pub(super) const SKB_GSO_SIZE: i16 = 176;
-
-/// Flags of `bpf_l4_csum_replace()`: the pseudo header changes; a UDP checksum of zero stays, and none becomes zero.
-const PSEUDO_HEADER: i32 = 1 << 4;
-const MANGLED_ZERO: i32 = 1 << 5;
-
 // The stack frame.
 const KEY: i16 = -48;
 /// A word that the verifier takes for unknown, since it does not stand at a multiple of eight.
-const OPAQUE: i16 = -52;
+pub(super) const OPAQUE: i16 = -52;
 /// The IP packet's length, eight bytes.
 const LENGTH: i16 = -64;
 /// From the network header to the frame's end, eight bytes.
 const BYTES: i16 = -72;
 
-const CONTEXT: Reg = R6;
-const IP: Reg = R7;
+pub(super) const CONTEXT: Reg = R6;
+pub(super) const IP: Reg = R7;
 /// Where the IP header begins in the frame.
-const OFFSET: Reg = R8;
-const FLOW: Reg = R9;
+pub(super) const OFFSET: Reg = R8;
+pub(super) const FLOW: Reg = R9;
 
 /// The verifier wants to know how far headers go.
-const FURTHEST: i32 = 64;
+pub(super) const FURTHEST: i32 = 64;
 
 pub(super) const ETHERNET: i32 = ethernet::LEN as i32;
-/// As many bytes as headers take at tcx: link, IPv6, TCP.
-const LINEAR: i32 = ETHERNET + 40 + 20;
-
 /// Two bytes of a frame as they are loaded.
 pub(super) const fn raw(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()) as i32
@@ -66,13 +49,13 @@ pub(super) const fn raw(number: u16) -> i32 {
 
 /// What differs between the families.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    fn header(self) -> i16 {
+    pub(super) fn header(self) -> i16 {
         match self {
             Family::V4 => 20,
             Family::V6 => 40,
@@ -80,7 +63,7 @@ impl Family {
     }
 
     /// In the key.
-    fn protocol(self) -> i16 {
+    pub(super) fn protocol(self) -> i16 {
         KEY + match self {
             Family::V4 => key4::PROTOCOL,
             Family::V6 => key6::PROTOCOL,
@@ -119,22 +102,22 @@ pub(super) fn program(flows: &Flows, site: &Site) -> Result<Code, AsmError> {
     asm.finish()
 }
 
-struct Writer<'a> {
-    asm: Asm,
+pub(super) struct Writer<'a> {
+    pub(super) asm: Asm,
     place: Place,
-    site: &'a Site,
-    flows: &'a Flows,
+    pub(super) site: &'a Site,
+    pub(super) flows: &'a Flows,
     /// For packets that are not of a flow; they are as they came.
-    next: Label,
+    pub(super) next: Label,
     /// For what cannot happen.
-    drop: Label,
+    pub(super) drop: Label,
     /// For packets of flows whose checksum may be unfinished.
     unfinished: Label,
 }
 
 impl Writer<'_> {
     /// `reg` = where the frame begins, `len` bytes behind `offset` readable; else goes to `missing`. R1, R3 are lost.
-    fn reach(&mut self, reg: Reg, offset: Option<Reg>, len: i16, missing: Label) {
+    pub(super) fn reach(&mut self, reg: Reg, offset: Option<Reg>, len: i16, missing: Label) {
         let asm = &mut self.asm;
         let Fields { data, data_end, .. } = fields(self.place);
         asm.load(Width::W, reg, CONTEXT, data);
@@ -202,42 +185,6 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Gt, OFFSET, FURTHEST, self.next);
         self.asm.jump_if(Cond::Eq, R4, raw(ethernet::IPV6), v6);
         self.asm.jump_if(Cond::Ne, R4, raw(ethernet::IPV4), self.next);
-        v6
-    }
-
-    /// As [`Writer::link`], at tcx.
-    fn buffer(&mut self) -> Label {
-        let (v6, linear) = (self.asm.label(), self.asm.label());
-        self.asm.mov(CONTEXT, R1);
-        if let Some(claims) = &self.site.claims {
-            self.asm.store(Width::W, R10, OPAQUE, 0);
-            claim::take(&mut self.asm, claims, OPAQUE, self.next, self.drop);
-        }
-        let asm = &mut self.asm;
-        if self.site.address.is_some() {
-            asm.load(Width::W, R2, CONTEXT, SKB_PKT_TYPE);
-            asm.jump_if(Cond::Ne, R2, 0, self.next);
-        }
-        // Headers may be elsewhere than at the beginning of its memory; those of all packets that are looked at here fit.
-        asm.load(Width::W, R2, CONTEXT, fields(Place::Tcx).data);
-        asm.load(Width::W, R3, CONTEXT, fields(Place::Tcx).data_end);
-        asm.alu(Alu::Add, R2, LINEAR);
-        asm.jump_if(Cond::Le, R2, R3, linear);
-        asm.load(Width::W, R2, CONTEXT, SKB_LEN);
-        let short = asm.label();
-        asm.jump_if(Cond::Le, R2, LINEAR, short);
-        asm.mov(R2, LINEAR);
-        asm.bind(short);
-        asm.mov(R1, CONTEXT);
-        asm.call(Helper::SkbPullData);
-        asm.bind(linear);
-        tag_of_skb(asm, CONTEXT, R5, R4);
-        asm.store(Width::W, R10, OPAQUE, ETHERNET);
-        asm.load(Width::W, OFFSET, R10, OPAQUE);
-        asm.jump_if(Cond::Gt, OFFSET, FURTHEST, self.next);
-        asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
-        asm.jump_if(Cond::Eq, R4, raw(ethernet::IPV6), v6);
-        asm.jump_if(Cond::Ne, R4, raw(ethernet::IPV4), self.next);
         v6
     }
 
@@ -361,13 +308,20 @@ impl Writer<'_> {
             self.finished(family);
         }
         match self.place {
-            Place::Xdp => self.shift(),
-            Place::Tcx => self.tags(),
+            Place::Xdp => {
+                self.shift();
+                self.count();
+                self.rewrite(family);
+                self.put_header(family);
+                self.send();
+            }
+            Place::Tcx => {
+                self.tags();
+                self.count();
+                self.store_headers(family);
+                self.hand_on();
+            }
         }
-        self.count();
-        self.rewrite(family);
-        self.put_header(family);
-        self.send();
     }
 
     /// The packet, or what it will be cut into, is no larger than the MTU.
@@ -434,33 +388,6 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Eq, R4, R2, self.unfinished);
     }
 
-    /// At tcx: the tag that it came with off, the one that it leaves with on. What has more in front goes up.
-    fn tags(&mut self) {
-        let (plain, tagged, done) = (self.asm.label(), self.asm.label(), self.asm.label());
-        let asm = &mut self.asm;
-        asm.load(Width::H, R4, FLOW, value::FLAGS);
-        asm.jump_if(Cond::Set, R4, i32::from(SESSION | TUNNEL), self.next);
-        asm.load(Width::W, R4, FLOW, value::HEADER_LEN);
-        asm.jump_if(Cond::Gt, R4, ETHERNET + 4, self.next);
-        asm.load(Width::W, R4, CONTEXT, SKB_VLAN_PRESENT);
-        asm.jump_if(Cond::Eq, R4, 0, plain);
-        asm.mov(R1, CONTEXT);
-        asm.call(Helper::SkbVlanPop);
-        asm.jump_if(Cond::Ne, R0, 0, self.drop);
-        asm.bind(plain);
-        asm.load(Width::W, R4, FLOW, value::HEADER_LEN);
-        asm.jump_if(Cond::Gt, R4, ETHERNET, tagged);
-        asm.jump(done);
-        asm.bind(tagged);
-        asm.load(Width::H, R2, FLOW, value::HEADER + 12);
-        asm.load(Width::H, R3, FLOW, value::HEADER + 14);
-        asm.swap(R3, 16);
-        asm.mov(R1, CONTEXT);
-        asm.call(Helper::SkbVlanPush);
-        asm.jump_if(Cond::Ne, R0, 0, self.drop);
-        asm.bind(done);
-    }
-
     /// Moves the frame's beginning so that the new header fits in front of the packet.
     fn shift(&mut self) {
         let fits = self.asm.label();
@@ -488,10 +415,10 @@ impl Writer<'_> {
         asm.store(Width::D, FLOW, value::USED, R0);
     }
 
-    /// The checksum at `at` grows by differences that are in the flow at `deltas`. R4 is the new one.
-    fn grow(&mut self, at: i16, deltas: &[i16]) {
+    /// R4 = the checksum at `at` behind `base`, grown by differences that are in the flow at `deltas`. R5 is lost.
+    pub(super) fn grow(&mut self, base: Reg, at: i16, deltas: &[i16]) {
         let asm = &mut self.asm;
-        asm.load(Width::H, R4, IP, at);
+        asm.load(Width::H, R4, base, at);
         asm.alu(Alu::Xor, R4, 0xffff);
         for delta in deltas {
             asm.load(Width::H, R5, FLOW, *delta);
@@ -514,7 +441,7 @@ impl Writer<'_> {
         self.asm.alu(Alu::Sub, R4, 1);
         self.asm.store(Width::B, IP, ttl, R4);
         if family == Family::V4 {
-            self.grow(10, &[value::HEADER_DELTA]);
+            self.grow(IP, 10, &[value::HEADER_DELTA]);
             self.asm.store(Width::H, IP, 10, R4);
         }
         self.unless_flag(TRANSLATED, done);
@@ -534,10 +461,7 @@ impl Writer<'_> {
         }
         self.asm.load(Width::W, R4, FLOW, value::PORTS);
         self.asm.store(Width::W, IP, header, R4);
-        match self.place {
-            Place::Xdp => self.transport_checksum(family, done),
-            Place::Tcx => self.buffer_checksum(family),
-        }
+        self.transport_checksum(family, done);
         self.asm.bind(done);
     }
 
@@ -549,7 +473,7 @@ impl Writer<'_> {
         self.asm.load(Width::W, R4, R10, family.protocol());
         self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
         self.reach(IP, Some(OFFSET), header + 20, self.drop);
-        self.grow(header + 16, &deltas);
+        self.grow(IP, header + 16, &deltas);
         self.asm.store(Width::H, IP, header + 16, R4);
         self.asm.jump(done);
         self.asm.bind(udp);
@@ -558,37 +482,11 @@ impl Writer<'_> {
         self.asm.jump_if(Cond::Ne, R4, 0, some);
         self.asm.jump(done);
         self.asm.bind(some);
-        self.grow(header + 6, &deltas);
+        self.grow(IP, header + 6, &deltas);
         self.asm.jump_if(Cond::Ne, R4, 0, store);
         self.asm.mov(R4, 0xffff);
         self.asm.bind(store);
         self.asm.store(Width::H, IP, header + 6, R4);
-    }
-
-    /// The transport's checksum of a packet in a buffer, which may be left to the device: then only its pseudo header is in
-    /// it, and ports do not count.
-    fn buffer_checksum(&mut self, family: Family) {
-        let known = self.asm.label();
-        let at = ETHERNET + i32::from(family.header());
-        let asm = &mut self.asm;
-        // R7 is no pointer that is needed any more: the helpers make them void.
-        asm.mov(IP, 0);
-        asm.load(Width::W, R4, R10, family.protocol());
-        asm.mov(OFFSET, at + 16);
-        asm.jump_if(Cond::Ne, R4, i32::from(protocol::UDP), known);
-        asm.mov(OFFSET, at + 6);
-        asm.mov(IP, MANGLED_ZERO);
-        asm.bind(known);
-        for (delta, pseudo) in [(value::ADDRESS_DELTA, PSEUDO_HEADER), (value::PORT_DELTA, 0)] {
-            asm.mov(R1, CONTEXT);
-            asm.mov(R2, OFFSET);
-            asm.mov(R3, 0);
-            asm.load(Width::H, R4, FLOW, delta);
-            asm.mov(R5, IP);
-            asm.alu(Alu::Or, R5, pseudo);
-            asm.call(Helper::L4CsumReplace);
-        }
-        asm.mov(OFFSET, ETHERNET);
     }
 
     /// Writes what stands in front of the packet.
@@ -598,10 +496,6 @@ impl Writer<'_> {
         for (width, at) in [(Width::D, 0), (Width::W, 8)] {
             self.asm.load(width, R4, FLOW, value::HEADER + at);
             self.asm.store(width, R2, at, R4);
-        }
-        if self.place == Place::Tcx {
-            // A tag is beside it, the type as it was.
-            return;
         }
         self.asm.load(Width::H, R4, FLOW, value::HEADER + 12);
         self.asm.store(Width::H, R2, 12, R4);
@@ -695,7 +589,7 @@ impl Writer<'_> {
     }
 
     /// Goes to a label where a flow has not a flag. R4 is lost.
-    fn unless_flag(&mut self, flag: u16, to: Label) {
+    pub(super) fn unless_flag(&mut self, flag: u16, to: Label) {
         self.asm.load(Width::H, R4, FLOW, value::FLAGS);
         self.asm.alu(Alu::And, R4, i32::from(flag));
         self.asm.jump_if(Cond::Eq, R4, 0, to);
@@ -712,36 +606,13 @@ impl Writer<'_> {
         }
     }
 
+    /// In XDP.
     fn send(&mut self) {
-        match self.place {
-            Place::Xdp => {
-                self.asm.load(Width::W, R2, FLOW, value::DEVICE);
-                self.asm.map(R1, &self.flows.devices);
-                // A device that is gone: dropped.
-                self.asm.mov(R3, xdp::DROP);
-                self.asm.call(Helper::RedirectMap);
-            }
-            Place::Tcx => {
-                self.asm.load(Width::W, R1, FLOW, value::DEVICE);
-                self.asm.mov(R2, 0);
-                self.asm.call(Helper::Redirect);
-            }
-        }
+        self.asm.load(Width::W, R2, FLOW, value::DEVICE);
+        self.asm.map(R1, &self.flows.devices);
+        // A device that is gone: dropped.
+        self.asm.mov(R3, xdp::DROP);
+        self.asm.call(Helper::RedirectMap);
         self.asm.exit();
     }
-}
-
-/// Puts the tag that an skb has beside its frame into `tag`: the VLAN below its protocol, or 0. The skb's address stays in
-/// `skb`, `scratch` does not keep what it had.
-pub(super) fn tag_of_skb(asm: &mut Asm, skb: Reg, tag: Reg, scratch: Reg) {
-    let untagged = asm.label();
-    asm.mov(tag, 0);
-    asm.load(Width::W, scratch, skb, SKB_VLAN_PRESENT);
-    asm.jump_if(Cond::Eq, scratch, 0, untagged);
-    asm.load(Width::W, tag, skb, SKB_VLAN_TCI);
-    asm.alu(Alu::And, tag, 0xfff);
-    asm.load(Width::W, scratch, skb, SKB_VLAN_PROTO);
-    asm.alu(Alu::Lsh, scratch, 16);
-    asm.alu(Alu::Or, tag, scratch);
-    asm.bind(untagged);
 }

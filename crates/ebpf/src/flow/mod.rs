@@ -9,6 +9,7 @@
 //! A program serves all devices: the device of arrival is in a flow's key. What a packet needs that the map does not say goes
 //! up untouched: fragments, options, a TTL that ends here, segments with SYN, FIN or RST, packets larger than the MTU.
 
+mod buffer;
 mod claim;
 mod code;
 mod found;
@@ -93,12 +94,19 @@ impl Site {
 /// Devices that flows leave by, at most.
 const DEVICES: u32 = 256;
 
+/// Places for devices whose packets go to their other ends: a power of two. Of two with the same place one is not among them.
+const PEERS: u32 = 256;
+
 /// The maps of flows, shared by all programs.
 #[derive(Debug)]
 pub struct Flows {
     v4: Arc<Map>,
     v6: Arc<Map>,
     devices: Arc<Map>,
+    /// Devices whose packets go to their other ends at once, by number modulo [`PEERS`].
+    peers: Arc<Map>,
+    /// What `peers` has been told of.
+    handing: Mutex<Vec<u32>>,
     /// What `devices` has.
     known: Mutex<Vec<u32>>,
 }
@@ -107,7 +115,9 @@ impl Flows {
     /// For so many directions of flows of each family; both directions of a flow count.
     pub fn new(entries: u32) -> Self {
         let [v4, v6, devices] = Self::specs(entries).map(|spec| Arc::new(Map::new(spec)));
-        Flows { v4, v6, devices, known: Mutex::new(Vec::new()) }
+        let kind = MapKind::Array;
+        let peers = Map::new(MapSpec { name: "flow_peers", kind, key: 4, value: 4, entries: PEERS });
+        Flows { v4, v6, devices, peers: Arc::new(peers), handing: Mutex::default(), known: Mutex::default() }
     }
 
     /// What the maps are.
@@ -202,6 +212,30 @@ impl Flows {
     pub fn statistics(&self, half: &FlowHalf<'_>) -> io::Result<Option<FlowStatistics>> {
         let Ok(key) = half.map_key() else { return Ok(None) };
         Ok(self.map(half).get(&key)?.map(|value| FlowStatistics::of(&value)))
+    }
+
+    /// Whether packets that programs at tcx send by a device go to the device at its other end at once
+    /// (`bpf_redirect_peer()`), past its own queue, counters and taps. The caller vouches that this is a veth whose other end is
+    /// up, in another network namespace, and wants packets as they are: the kernel drops what cannot be handed over.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn hand_over(&self, device: u32, yes: bool) -> io::Result<()> {
+        let mut handing = self.handing.lock().unwrap_or_else(|e| e.into_inner());
+        if handing.contains(&device) == yes {
+            return Ok(());
+        }
+        let place = (device % PEERS).to_ne_bytes();
+        if yes {
+            self.peers.set(&place, &device.to_ne_bytes())?;
+            handing.push(device);
+        } else {
+            if self.peers.get(&place)?.as_deref() == Some(&device.to_ne_bytes()) {
+                self.peers.set(&place, &0_u32.to_ne_bytes())?;
+            }
+            handing.retain(|d| *d != device);
+        }
+        Ok(())
     }
 
     /// A device is gone, or another has its number: nothing leaves by it any more.
