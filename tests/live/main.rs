@@ -11,6 +11,7 @@ mod edges;
 mod faults;
 mod flows;
 mod flowtable;
+mod hand_over;
 mod hostile;
 mod keep;
 mod nat;

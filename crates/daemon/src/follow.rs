@@ -239,6 +239,7 @@ impl Follow {
             self.follow_ports();
             self.isolate();
             self.take_again();
+            self.offload.refresh();
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_bpf::Mode;
 use penstock_io::device::{
     Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish,
-    interface_index, promiscuous, xdp,
+    interface_index, promiscuous, set_gro, xdp,
 };
 
 use penstock_netlink::{Device, TapLink};
@@ -137,6 +137,8 @@ pub struct WireConfig {
     pub queues: u32,
     /// A device of the kernel's own: a veth, for instance.
     pub is_virtual: bool,
+    /// A veth.
+    pub is_veth: bool,
     /// Link address.
     pub mac: Mac,
     /// What it is as a TAP.
@@ -159,9 +161,10 @@ pub(crate) const MOST: usize = xdp::LONGEST - FRAME;
 impl WireConfig {
     /// Of a device.
     pub fn of(device: &Device) -> Self {
-        let is_virtual = !device.link.kind_name().is_empty();
         let Device { link, queues, tap, .. } = device;
-        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, mac: link.mac, tap: *tap }
+        let kind = link.kind_name();
+        let (is_virtual, is_veth) = (!kind.is_empty(), kind == "veth");
+        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, is_veth, mac: link.mac, tap: *tap }
     }
 }
 
@@ -237,6 +240,10 @@ impl Wire {
                 (sides, spread, Carrier::Xdp(kind), Receives::Xdp(redirect))
             }
             None => {
+                if config.is_veth {
+                    // As on a wire's device: there it is off until somebody asks for it.
+                    set_gro(index, true).map_err(error)?;
+                }
                 let frame = config.mtu as usize + FRAME;
                 let rx = PacketRx::open_several(index, frame, workers).map_err(error)?;
                 let sockets = rx.iter().map(|rx| rx.as_fd().try_clone_to_owned());

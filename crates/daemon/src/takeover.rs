@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use penstock_io::device::Tap;
+use penstock_io::device::{Tap, gro, set_gro};
 use penstock_netlink::links::{Change, Standing, change, rename, set_port};
 use penstock_netlink::upper::{Stands, move_uppers, uppers};
 use penstock_netlink::{Device, Socket, State, set_port_vlans};
@@ -40,6 +40,8 @@ pub struct Taken {
     no_ipv6: bool,
     /// `IFLA_INET6_ADDR_GEN_MODE` before.
     generate: u8,
+    /// Packets that arrived by it were put together (GRO).
+    gro: bool,
     /// What was an isolated port of a bridge: the device, VLAN devices on it; by their names on the host.
     pub isolated: Vec<String>,
     /// The device is a TAP that stays what it is, and the port its other end.
@@ -189,6 +191,7 @@ pub fn prepare(
         tap: index,
         no_ipv6: read_sysctl(&sysctl("ipv6", device, "disable_ipv6")).is_some_and(|v| v == "1"),
         generate: found.generate,
+        gro: gro(link.index).unwrap_or(true),
         isolated,
         end,
     };
@@ -290,6 +293,9 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         }
     }
     let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
+    if !taken.gro {
+        let _ = set_gro(taken.device, false);
+    }
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
     let _ = fs::write(sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
     if let Some(tap) = tap {
@@ -350,8 +356,8 @@ pub mod record {
             fs::create_dir_all(directory)?;
         }
         let line = |t: &Taken| {
-            let (six, generate) = (u8::from(t.no_ipv6), t.generate);
-            let numbers = format!("{} {} {six} {generate}", t.device, t.tap);
+            let (six, generate, gro) = (u8::from(t.no_ipv6), t.generate, u8::from(t.gro));
+            let numbers = format!("{} {} {six} {generate} {gro}", t.device, t.tap);
             let isolated: String = t.isolated.iter().map(|name| format!(" {name}")).collect();
             let end = t.end.map_or_else(String::new, |end| format!(" {}", end.word()));
             format!("{} {} {} {numbers}{end}{isolated}\n", t.name, t.port, t.before)
@@ -368,7 +374,7 @@ pub mod record {
             let (name, port, before) = (next()?, next()?, next()?);
             let mut number = || words.next()?.parse::<u32>().ok();
             let (device, tap, six) = (number()?, number()?, number()? != 0);
-            let generate = number()? as u8;
+            let (generate, gro) = (number()? as u8, number()? != 0);
             let (mut end, mut isolated) = (None, Vec::new());
             for word in words {
                 match End::of_word(word) {
@@ -376,7 +382,7 @@ pub mod record {
                     None => isolated.push(word.to_owned()),
                 }
             }
-            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, isolated, end })
+            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, gro, isolated, end })
         });
         taken.collect()
     }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use penstock_bpf::{Link, Mode, Next, Place, Program};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Site};
-use penstock_flowtable::{Arrival, Key, Way};
+use penstock_flowtable::{Arrival, Encap, Key, Way};
 
 const A: [u8; 4] = [198, 18, 0, 7];
 const R: [u8; 4] = [198, 19, 0, 1];
@@ -250,6 +250,57 @@ fn packets_go_to_the_other_end_at_once() {
         let ([there, _], _) = send_by(&lab, Some(Place::Tcx), &flows);
         assert!(sent("r1") - before >= there.packets, "{there:?}");
     }
+}
+
+#[test]
+fn tags_go_to_the_other_end_beside_their_packets() {
+    if !can() || Command::new("tcpdump").arg("--version").output().is_err() {
+        return;
+    }
+    let lab = Lab::new("tag");
+    let [r0, r1] = ["r0", "r1"].map(|device| lab.index(device));
+    let flows = Flows::new(64);
+    flows.hand_over(r1, true).unwrap();
+    let program =
+        Program::load(Place::Tcx, "flow", &flows.program(&Site::new(Place::Tcx, Next::Pass)).unwrap());
+    let program = program.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+    let _link = lab.inside("r", || program.attach(r0, Mode::Any).unwrap());
+    let (key, to) = (Key::v4(A, B, [PORT, PORT], 17), Key::v4(R, B, [PORT, PORT], 17));
+    let mut way = Way::neighbour(r1, MACS[3], MACS[2], 1500);
+    assert!(way.encaps.push(Encap { id: 7, protocol: 0x8100 }));
+    let arrival = Arrival::on(r0);
+    let half = FlowHalf { key: &key, arrival: &arrival, to: &to, way: &way };
+    lab.inside("r", || flows.add(&half, 0).unwrap());
+    let args = [
+        "netns",
+        "exec",
+        &lab.name("b"),
+        "timeout",
+        "20",
+        "tcpdump",
+        "-lnevv",
+        "--immediate-mode",
+        "-c",
+        "1",
+    ];
+    let mut dump = Command::new("ip");
+    let mut dump = dump
+        .args(args)
+        .args(["-i", "b0", "udp or vlan"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    thread::sleep(std::time::Duration::from_secs(1));
+    lab.inside("a", || {
+        let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::from(A), PORT)).unwrap();
+        socket.send_to(b"tagged", (std::net::Ipv4Addr::from(B), PORT)).unwrap();
+    });
+    let mut said = String::new();
+    dump.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(dump.wait().unwrap().success());
+    assert!(said.contains("vlan 7") && said.contains("198.19.0.1.5201 > 198.19.0.7.5201"), "{said}");
+    assert!(said.contains("02:00:00:00:00:f1 > 02:00:00:00:00:b0") && said.contains("ttl 63"), "{said}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use penstock_flowtable::Offloader;
 use penstock_flowtable::arrival::Encaps;
 use penstock_io::device::Redirect;
 use penstock_net::Network;
-use penstock_netlink::XdpSocket;
+use penstock_netlink::{Socket, XdpSocket, can_hand_over};
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_wire::ethernet::Mac;
@@ -133,6 +133,8 @@ pub struct Offloaded {
 struct State {
     ports: Vec<OffloadPort>,
     xdp: Option<XdpSocket>,
+    /// To ask about other ends of devices.
+    links: Option<Socket>,
     /// The ruleset has flowtables for devices.
     flows: bool,
     /// `None` until it is known.
@@ -197,7 +199,8 @@ impl Offload {
     pub(crate) fn new(ports: Vec<OffloadPort>, all: bool, pins: Option<Pins>) -> Arc<Self> {
         let xdp =
             XdpSocket::new().inspect_err(|e| log(format_args!("what devices can do with XDP: {e}"))).ok();
-        let state = State { ports, xdp, ..State::default() };
+        let links = Socket::new().inspect_err(|e| log(format_args!("other ends of devices: {e}"))).ok();
+        let state = State { ports, xdp, links, ..State::default() };
         let flows = Arc::new(Flows::new(FLOWS));
         Arc::new(Offload { flows, ports: Ports::new(), all, pins, state: Mutex::new(state) })
     }
@@ -317,7 +320,13 @@ impl Offload {
     /// Looks what devices can do now; it depends on others.
     pub(crate) fn refresh(&self) {
         let mut state = self.lock();
-        let State { ports, xdp, flows, .. } = &mut *state;
+        let State { ports, xdp, links, flows, .. } = &mut *state;
+        for port in ports.iter().filter(|p| p.flows.is_some() && p.place() == Place::Tcx) {
+            let can = links.as_mut().is_some_and(|links| can_hand_over(links, port.device).unwrap_or(false));
+            if let Err(e) = self.flows.hand_over(port.device, can) {
+                log(format_args!("{}: packets go out by its queue: {e}", port.name));
+            }
+        }
         if !*flows {
             // Flows that are still there are forwarded until software has them.
             if ports.iter().any(|p| p.flows.is_some()) && self.flows.is_empty().unwrap_or(true) {
@@ -373,6 +382,8 @@ impl Offload {
     pub(crate) fn lose_port(&self, tap: u32) {
         if let Some(port) = self.lock().ports.iter_mut().find(|port| port.tap == tap) {
             port.detach_flows();
+            // Another device may get its number.
+            let _ = self.flows.hand_over(port.device, false);
         }
         self.ports.set(tap, None);
     }

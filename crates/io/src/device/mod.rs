@@ -15,6 +15,7 @@
 
 mod bare;
 mod bpf;
+mod gro;
 mod launch;
 mod local;
 pub mod packet;
@@ -29,6 +30,7 @@ use penstock_packet::Gso;
 
 pub use bare::BareTx;
 pub use bpf::{Redirect, Shut};
+pub use gro::{gro, set_gro};
 pub use launch::Launcher;
 pub use local::LocalTx;
 pub use packet::{PacketRx, PacketTx, promiscuous};
