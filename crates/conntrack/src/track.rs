@@ -4,7 +4,7 @@ use crate::conntrack::{Conntrack, Hook, Outcome, Seen, Verdict};
 use crate::dissect::{self, Layers};
 use crate::events::event;
 use crate::settings::Tracker;
-use crate::tuple::IPV4;
+use crate::tuple::{IPV4, IPV6};
 use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::protocol;
@@ -254,6 +254,24 @@ impl Conntrack {
             zone: 0,
             l3: IPV4,
             protocol: header[9],
+        };
+        self.sought(tuple, LEN)
+    }
+
+    /// The same for IPv6, of which the header and the ports are given, without extension headers between them.
+    #[inline(always)]
+    pub fn seek_ports6(&self, header: &[u8; 44]) -> Sought {
+        const LEN: usize = 40;
+        let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let address = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
+        let tuple = Tuple {
+            src: address(8),
+            dst: address(24),
+            src_id: half(LEN),
+            dst_id: half(LEN + 2),
+            zone: 0,
+            l3: IPV6,
+            protocol: header[6],
         };
         self.sought(tuple, LEN)
     }

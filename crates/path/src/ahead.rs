@@ -86,8 +86,8 @@ impl Ahead {
             let Some(frame) = frames.get(at) else { break };
             self.usual[at] = road.and_then(|road| Usual::read(frame, road, head));
             if let Some(table) = conntrack {
-                self.sought[at] = match (self.usual[at].is_some(), road) {
-                    (true, Some(road)) => Usual::seek(frame, road, table),
+                self.sought[at] = match (&self.usual[at], road) {
+                    (Some(usual), Some(road)) => usual.seek(frame, road, table),
                     _ => table.seek(network(frame.bytes)),
                 };
             } else if self.sought[at].is_some() {
@@ -98,7 +98,7 @@ impl Ahead {
             let pass = code.foresee(list, &heads[..these.len().min(heads.len())]);
             for (bit, usual) in self.usual[these].iter_mut().enumerate() {
                 if let Some(usual) = usual {
-                    usual.passes = pass >> bit & 1 != 0;
+                    usual.passes = !usual.six && pass >> bit & 1 != 0;
                 }
             }
         }

@@ -28,6 +28,12 @@ pub(crate) fn needs_device(address: u128) -> bool {
     address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
 }
 
+/// Whether nothing speaks against forwarding what comes from there (`ip6_forward()`).
+#[inline]
+pub(crate) fn is_usual_source(source: u128) -> bool {
+    !matches!(source, 0 | 1) && source >> 120 != 0xff && !is_link_local(source)
+}
+
 /// Whether a unicast address is link-local.
 pub(crate) fn is_link_local(address: u128) -> bool {
     address >> 118 == 0x3fa

@@ -1,7 +1,7 @@
 //! The straight way: what the packets of most flows meet, in one function.
 //!
-//! IPv4 packets of TCP and UDP without options that arrive at a plain device go from reception over the hooks to the next
-//! plain device with what was read of their headers beforehand. Nothing here means anything of its own: each step is what
+//! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive at a plain device go from
+//! reception over the hooks to the next plain device with what was read of their headers beforehand. Nothing here means anything of its own: each step is what
 //! the normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it begins a connection, a
 //! rule keeps it, its way was not asked for before, …) it goes on from that step in the normal way.
 
@@ -11,19 +11,20 @@ use penstock_conntrack::{Conntrack, Sought};
 use penstock_jit::{self as jit, Head};
 use penstock_net::{Link, LinkKind, Mac};
 use penstock_packet::{Frame, Packet, Transport};
+use penstock_program::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
 use penstock_program::{Context, Hook};
 use penstock_wire::checksum::Sum;
 use penstock_wire::ipv4_options::Compiled;
-use penstock_wire::{ethernet, ipv4, protocol};
+use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use crate::burst::Together;
 use crate::hooks::{BuiltIn, HookList, NFPROTO_NETDEV, Protocol};
-use crate::ip4;
 use crate::route_cache::Way;
 use crate::rules::End;
 use crate::sink::Sink;
 use crate::transmit::put_ethernet;
 use crate::worker::{Destination, Worker};
+use crate::{ip4, ip6};
 
 /// What frames of a device pass that go straight.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +33,41 @@ pub(crate) struct Road<'a> {
     address: Mac,
     /// There are rules at ingress: only frames that have passed them go this way.
     pub(crate) filtered: bool,
+    /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
+    four: Hooks<'a>,
+    six: Option<Hooks<'a>>,
+    /// About egress of the device by which the last packet left: the next ones mostly leave there, too. Of IPv4 only.
+    pub(crate) foresight: Option<Foresight<'a>>,
+}
+
+/// The hooks of a protocol that packets pass on their way through.
+#[derive(Clone, Copy, Debug)]
+struct Hooks<'a> {
     /// `prerouting` and `postrouting`; `None` where there are chains and the like.
     before: Option<BuiltIn>,
     behind: Option<BuiltIn>,
     forward: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
-    /// About egress of the device by which the last packet left: the next ones mostly leave there, too.
-    pub(crate) foresight: Option<Foresight<'a>>,
+}
+
+impl<'a> Hooks<'a> {
+    fn of(hooks: &'a crate::hooks::Hooks, protocol: Protocol) -> Self {
+        let behind = hooks.list(protocol, Hook::Postrouting).built_in;
+        let before = hooks.list(protocol, Hook::Prerouting).built_in;
+        let forward = hooks.list(protocol, Hook::Forward);
+        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
+        let untouched = forward.is_empty() && keeps(before) && keeps(behind);
+        Hooks { before, behind, forward, untouched }
+    }
+}
+
+impl<'a> Road<'a> {
+    /// The hooks of a family.
+    #[inline(always)]
+    fn hooks(&self, six: bool) -> Option<&Hooks<'a>> {
+        if six { self.six.as_ref() } else { Some(&self.four) }
+    }
 }
 
 /// Code that says of packets whether they will pass a list.
@@ -54,6 +82,9 @@ pub(crate) struct Foresight<'a> {
 /// What was read of a frame that may go straight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usual {
+    /// It is of IPv6.
+    pub(crate) six: bool,
+    /// Addresses of IPv4.
     src: u32,
     dst: u32,
     /// Length of the packet.
@@ -65,8 +96,9 @@ pub(crate) struct Usual {
 }
 
 impl Usual {
-    /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IPv4 or not a valid one,
-    /// with options, a fragment, at its last hop, or of another protocol than TCP and UDP. Otherwise `head` is its headers.
+    /// Reads a frame. `None` if it is not for such a road: addressed to another host, tagged, no IP or not a valid one,
+    /// with options, a fragment, at its last hop, or of another protocol than TCP and UDP. Otherwise `head` is its headers, if it
+    /// is of IPv4.
     #[inline(always)]
     pub(crate) fn read<'f>(frame: &Frame<'f>, road: &Road<'_>, head: &mut &'f Head) -> Option<Usual> {
         /// Version and length of a header without options.
@@ -90,22 +122,58 @@ impl Usual {
             && usize::from(len) >= ipv4::LEN + TRANSPORT
             && usize::from(len) <= network.len();
         if !plain {
-            return None;
+            return Usual::read_six(frame, road);
         }
         let sum = (0..5).fold(Sum::new(), |sum, n| sum.u32(word(4 * n)));
         if !sum.is_valid() {
             return None;
         }
         *head = h;
-        Some(Usual { src: word(12), dst: word(16), len, protocol: h[9], tos: h[1], passes: false })
+        Some(Usual {
+            src: word(12),
+            dst: word(16),
+            len,
+            protocol: h[9],
+            tos: h[1],
+            six: false,
+            passes: false,
+        })
+    }
+
+    /// The same for IPv6: no extension headers, and addresses that need no second look.
+    #[inline]
+    fn read_six(frame: &Frame<'_>, road: &Road<'_>) -> Option<Usual> {
+        /// Ports and what both protocols have behind them.
+        const TRANSPORT: usize = 8;
+        let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
+        let h: &[u8; ipv6::LEN] = network.first_chunk()?;
+        let payload = u16::from_be_bytes([h[4], h[5]]);
+        // Not unspecified, loopback, mapped, link-local, or a group.
+        let usual = |first: u8| (1..0xfe).contains(&first);
+        let plain = road.six.is_some()
+            && frame.device == road.device
+            && link[..6] == road.address.0
+            && link[12..] == ethernet::IPV6.to_be_bytes()
+            && h[0] >> 4 == 6
+            && matches!(h[6], protocol::TCP | protocol::UDP)
+            && h[7] > 1
+            && usual(h[8])
+            && usual(h[24])
+            && usize::from(payload) >= TRANSPORT
+            && usize::from(payload) <= network.len() - ipv6::LEN;
+        let len = payload.checked_add(ipv6::LEN as u16).filter(|_| plain)?;
+        Some(Usual { six: true, src: 0, dst: 0, len, protocol: h[6], tos: 0, passes: false })
     }
 
     /// Where the connection of a frame that was read is to be looked up, if that is what happens first.
     #[inline(always)]
-    pub(crate) fn seek(frame: &Frame<'_>, road: &Road<'_>, conntrack: &Conntrack) -> Option<Sought> {
-        let tracks = road.before.is_some_and(|before| before.tracks);
-        let head = frame.bytes.get(ethernet::LEN..)?.first_chunk().filter(|_| tracks)?;
-        Some(conntrack.seek_ports4(head))
+    pub(crate) fn seek(&self, frame: &Frame<'_>, road: &Road<'_>, conntrack: &Conntrack) -> Option<Sought> {
+        road.hooks(self.six)?.before.filter(|before| before.tracks)?;
+        let network = frame.bytes.get(ethernet::LEN..)?;
+        Some(match self.six {
+            false => conntrack.seek_ports4(network.first_chunk()?),
+            true => conntrack.seek_ports6(network.first_chunk()?),
+        })
     }
 }
 
@@ -134,14 +202,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         if self.net.bridge_port(device).is_some() {
             return None;
         }
-        let behind = hooks.list(Protocol::Ip, Hook::Postrouting).built_in;
-        let before = hooks.list(Protocol::Ip, Hook::Prerouting).built_in;
-        let forward = hooks.list(Protocol::Ip, Hook::Forward);
-        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
-        let untouched = forward.is_empty() && keeps(before) && keeps(behind);
+        let four = Hooks::of(hooks, Protocol::Ip);
+        let six = (link.mtu >= ipv6::MIN_MTU as u32).then(|| Hooks::of(hooks, Protocol::Ip6));
         let filtered = !hooks.ingress(device).is_empty();
-        let foresight = self.foresight().filter(|_| untouched);
-        Some(Road { foresight, device, address: link.mac, filtered, before, behind, forward, untouched })
+        let foresight = self.foresight().filter(|_| four.untouched);
+        Some(Road { foresight, device, address: link.mac, filtered, four, six })
     }
 
     /// Code that says what passes egress of the device by which the last packet left.
@@ -164,6 +229,25 @@ impl<'a, S: Sink> Worker<'a, S> {
         passed: Option<&Together<'_>>,
         packet: &mut Packet,
     ) {
+        if usual.six {
+            self.straight_by::<true>(road, frame, usual, sought, passed, packet);
+        } else {
+            self.straight_by::<false>(road, frame, usual, sought, passed, packet);
+        }
+    }
+
+    /// The same for a family that is known.
+    #[inline(always)]
+    fn straight_by<const SIX: bool>(
+        &mut self,
+        road: &Road<'_>,
+        frame: &Frame<'_>,
+        usual: &Usual,
+        sought: Option<&Sought>,
+        passed: Option<&Together<'_>>,
+        packet: &mut Packet,
+    ) {
+        let Some(hooks) = road.hooks(SIX) else { return };
         let len = ethernet::LEN + usize::from(usual.len);
         let full = self.state.conntrack.statistics().table_full;
         let mut tracked = None;
@@ -179,9 +263,9 @@ impl<'a, S: Sink> Worker<'a, S> {
             }
         }
         self.state.counters.received += 1;
-        let offset = ipv4::LEN as u16;
-        let transport = Transport { protocol: usual.protocol, offset, fragment_offset: 0 };
-        packet.receive_known(frame.bytes, len, ethernet::IPV4, transport);
+        let (offset, ethertype) = if SIX { (ipv6::LEN, ethernet::IPV6) } else { (ipv4::LEN, ethernet::IPV4) };
+        let transport = Transport { protocol: usual.protocol, offset: offset as u16, fragment_offset: 0 };
+        packet.receive_known(frame.bytes, len, ethertype, transport);
         packet.meta.time = frame.time;
         packet.meta.iif = road.device;
         if passed.is_some() {
@@ -193,25 +277,30 @@ impl<'a, S: Sink> Worker<'a, S> {
                 return;
             }
         }
-        match self.straight_before(road, packet) {
-            Step::On => self.straight_forward(road, usual, (usual.src, usual.dst), packet),
-            Step::Translated => match ip4::addresses(packet) {
-                Some(addresses) => self.straight_forward(road, usual, addresses, packet),
+        let step = self.straight_before::<SIX>(hooks, packet);
+        match (step, SIX) {
+            (Step::Ended, _) => {}
+            (Step::On | Step::Translated, true) => self.straight_forward6(road, hooks, usual, packet),
+            (Step::On, false) => self.straight_forward4(road, hooks, usual, (usual.src, usual.dst), packet),
+            (Step::Translated, false) => match ip4::addresses(packet) {
+                Some(addresses) => self.straight_forward4(road, hooks, usual, addresses, packet),
                 None => self.ip4_behind_prerouting(packet, None),
             },
-            Step::Ended => {}
         }
     }
 
     /// `prerouting`; tracking is done, where it comes first.
     #[inline(always)]
-    fn straight_before(&mut self, road: &Road<'_>, packet: &mut Packet) -> Step {
-        match road.before {
-            Some(before) if before.translates => self.straight_nat(Hook::Prerouting, packet),
+    fn straight_before<const SIX: bool>(&mut self, hooks: &Hooks<'_>, packet: &mut Packet) -> Step {
+        match hooks.before {
+            Some(before) if before.translates => self.straight_nat::<SIX>(Hook::Prerouting, packet),
             Some(_) => Step::On,
             None => {
-                if self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, &mut None) {
-                    self.ip4_behind_prerouting(packet, None);
+                if self.hook_before_route(protocol_of(SIX), Hook::Prerouting, packet, &mut None) {
+                    match SIX {
+                        true => self.ip6_behind_prerouting(packet, None),
+                        false => self.ip4_behind_prerouting(packet, None),
+                    }
                 }
                 Step::Ended
             }
@@ -220,22 +309,23 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// The NAT stage of a hook.
     #[inline(always)]
-    fn straight_nat(&mut self, hook: Hook, packet: &mut Packet) -> Step {
+    fn straight_nat<const SIX: bool>(&mut self, hook: Hook, packet: &mut Packet) -> Step {
         if self.stays_as_it_is(hook, packet) {
             return Step::On;
         }
         packet.find_transport();
-        match self.nat(Context { nfproto: 2, hook }, packet, &mut None) {
+        match self.nat(Context { nfproto: nfproto_of(SIX), hook }, packet, &mut None) {
             End::Accept => Step::Translated,
             End::Dropped | End::Taken | End::Queue { .. } => Step::Ended,
         }
     }
 
-    /// From the routing decision on.
+    /// From the routing decision of IPv4 on.
     #[inline(always)]
-    fn straight_forward(
+    fn straight_forward4(
         &mut self,
         road: &Road<'_>,
+        hooks: &Hooks<'_>,
         usual: &Usual,
         (src, dst): (u32, u32),
         packet: &mut Packet,
@@ -256,23 +346,67 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         packet.meta.priority = ip4::priority_of_tos(usual.tos);
         packet.meta.oif = to.oif;
-        if !self.straight_hook(road.forward, packet, &to) {
+        self.straight_behind_route::<false>(road, hooks, usual, packet, &to, mtu);
+    }
+
+    /// From the routing decision of IPv6 on.
+    #[inline(always)]
+    fn straight_forward6(&mut self, road: &Road<'_>, hooks: &Hooks<'_>, usual: &Usual, packet: &mut Packet) {
+        let addresses = ip6::addresses(packet);
+        let known = addresses.and_then(|(_, dst)| self.state.routes.v6.way(road.device, dst));
+        let Some(&Way { to, mtu, .. }) = known else { return self.ip6_behind_prerouting(packet, None) };
+        let unusual = addresses.is_none_or(|(src, _)| !ip6::is_usual_source(src));
+        if to.oif == to.iif || unusual || usize::from(usual.len) > mtu {
+            return self.ip6_behind_prerouting(packet, Some(to));
+        }
+        packet.meta.realm = to.realm;
+        packet.meta.route = Some(to.oif);
+        self.state.counters.forwarded += 1;
+        if let Some(mut h) = ipv6::HeaderMut::new(packet.network_mut()) {
+            h.decrement_hop_limit();
+        }
+        packet.meta.oif = to.oif;
+        self.straight_behind_route::<true>(road, hooks, usual, packet, &to, mtu);
+    }
+
+    /// `forward` and `postrouting`.
+    #[inline(always)]
+    fn straight_behind_route<const SIX: bool>(
+        &mut self,
+        road: &Road<'_>,
+        hooks: &Hooks<'_>,
+        usual: &Usual,
+        packet: &mut Packet,
+        to: &Destination,
+        mtu: usize,
+    ) {
+        if !self.straight_hook::<SIX>(hooks.forward, packet, to) {
             return;
         }
-        let Some(behind) = road.behind else { return self.ip4_output(packet, &to) };
-        if behind.translates && self.straight_nat(Hook::Postrouting, packet) == Step::Ended {
+        let Some(behind) = hooks.behind else {
+            return match SIX {
+                true => self.ip6_output(packet, to, true),
+                false => self.ip4_output(packet, to),
+            };
+        };
+        if behind.translates && self.straight_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
             return;
         }
         let settled = !behind.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
         if !settled && self.confirm(packet) != End::Accept {
             return;
         }
-        self.straight_out(road, usual, packet, &to, mtu);
+        self.straight_out::<SIX>(road, hooks, usual, packet, to, mtu);
     }
 
     /// `forward`. Whether the packet goes on.
     #[inline(always)]
-    fn straight_hook(&mut self, list: &HookList, packet: &mut Packet, to: &Destination) -> bool {
+    fn straight_hook<const SIX: bool>(
+        &mut self,
+        list: &HookList,
+        packet: &mut Packet,
+        to: &Destination,
+    ) -> bool {
         if list.is_empty() {
             return true;
         }
@@ -287,40 +421,43 @@ impl<'a, S: Sink> Worker<'a, S> {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
                 self.state.queues.options = Compiled::default();
-                let context = Context { nfproto: 2, hook: Hook::Forward };
+                let context = Context { nfproto: nfproto_of(SIX), hook: Hook::Forward };
                 self.carry_out(decision, list, context, packet, &mut Some(*to)) == End::Accept
             }
             None => {
                 self.state.queues.options = Compiled::default();
-                self.hook(Protocol::Ip, Hook::Forward, packet, Some(to))
+                self.hook(protocol_of(SIX), Hook::Forward, packet, Some(to))
             }
         }
     }
 
     /// To a neighbour that is known, by egress of the device, which nobody taps.
     #[inline(always)]
-    fn straight_out(
+    fn straight_out<const SIX: bool>(
         &mut self,
         road: &Road<'_>,
+        hooks: &Hooks<'_>,
         usual: &Usual,
         packet: &mut Packet,
         to: &Destination,
         mtu: usize,
     ) {
-        let next = match to.gateway {
-            None => ip4::addresses(packet).map(|(_, dst)| dst),
-            Some(IpAddr::V4(gateway)) => Some(gateway.into()),
-            Some(IpAddr::V6(_)) => None,
+        let routes = &self.state.routes;
+        let neighbour = match (to.gateway, SIX) {
+            (None, false) => ip4::addresses(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst)),
+            (None, true) => ip6::addresses(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst)),
+            (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
+            (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
         };
-        let neighbour = next.and_then(|next| self.state.routes.v4.neighbour(to.oif, next));
         let link = self.net.link(to.oif).filter(|link| link.up && is_plain(link));
+        let link = link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
-            return self.ip4_finish_output(packet, to);
+            return match SIX {
+                true => self.ip6_finish_output(packet, to, true),
+                false => self.ip4_finish_output(packet, to),
+            };
         };
-        if self.state.taps.has(link.index) || packet.network().len() > mtu {
-            return self.ip4_finish_output(packet, to);
-        }
-        packet.meta.protocol = ethernet::IPV4;
+        packet.meta.protocol = if SIX { ethernet::IPV6 } else { ethernet::IPV4 };
         packet.meta.vlan = None;
         put_ethernet(packet, neighbour, link.mac);
         packet.data_at_link();
@@ -336,7 +473,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             let egress = self.hooks.egress(link.index);
             if !egress.is_empty() {
                 self.state.last_out = link.index;
-                if !self.straight_egress(road, egress, packet) {
+                if !self.straight_egress(hooks, egress, packet) {
                     return;
                 }
             }
@@ -354,8 +491,8 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Netfilter's egress. Whether the packet goes on.
     #[inline(always)]
-    fn straight_egress(&mut self, road: &Road<'_>, list: &HookList, packet: &mut Packet) -> bool {
-        if !road.untouched {
+    fn straight_egress(&mut self, hooks: &Hooks<'_>, list: &HookList, packet: &mut Packet) -> bool {
+        if !hooks.untouched {
             packet.find_transport_checked();
         }
         if list.has_chains && packet.meta.trace_id == 0 {
@@ -376,6 +513,16 @@ impl<'a, S: Sink> Worker<'a, S> {
         };
         end == End::Accept
     }
+}
+
+#[inline(always)]
+const fn protocol_of(six: bool) -> Protocol {
+    if six { Protocol::Ip6 } else { Protocol::Ip }
+}
+
+#[inline(always)]
+const fn nfproto_of(six: bool) -> u8 {
+    if six { NFPROTO_IPV6 } else { NFPROTO_IPV4 }
 }
 
 /// Whether frames leave a device as they are given to it.
