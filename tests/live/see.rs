@@ -39,8 +39,9 @@ fn metrics_are_told_on_the_loopback_device_only() {
     let file = net.directory.join("penstock.prom");
     net.ok(&net.r, &format!("$PENSTOCK show --metrics-file {}", file.display()));
     assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
-    // Who says nothing, or nonsense, keeps nobody for long.
-    let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; s = socket.create_connection((\"127.0.0.1\", 9900)); time.sleep(30)'");
+    // Many who say nothing, or nonsense, keep nobody.
+    let idle = net.spawn_reading(&net.r, "python3 -c 'import socket, time; all = [socket.create_connection((\"127.0.0.1\", 9900)) for _ in range(20)]; print(1, flush=True); time.sleep(30)'");
+    std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(net.ok(&net.r, "curl -s --max-time 10 http://127.0.0.1:9900/nothing").contains("/metrics"));
     net.ok(&net.r, "curl -s --max-time 10 -o /dev/null http://127.0.0.1:9900/metrics");
     idle.stop();

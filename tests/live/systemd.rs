@@ -7,6 +7,27 @@ use std::time::Duration;
 use crate::net::Net;
 
 #[test]
+fn systemd_takes_the_unit() {
+    let found = std::process::Command::new("systemd-analyze").arg("--version").output();
+    if !found.is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    }
+    let unit = include_str!("../../scripts/penstock.service");
+    let unit = unit.replace("/usr/bin/penstock", env!("CARGO_BIN_EXE_penstock"));
+    let directory = std::env::temp_dir().join(format!("unit{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("penstock.service");
+    std::fs::write(&file, unit).unwrap();
+    let said = std::process::Command::new("systemd-analyze").arg("verify").arg(&file).output().unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    // Manual pages are not installed yet.
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    let wrong: Vec<&str> = said.lines().filter(|l| l.contains("penstock") && !l.contains("man ")).collect();
+    assert!(wrong.is_empty(), "{said}");
+}
+
+#[test]
 fn systemd_is_told_of_all() {
     let Some(net) = Net::new() else { return };
     let (address, rules) = (net.directory.join("notify"), net.directory.join("rules.nft"));

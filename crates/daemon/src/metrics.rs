@@ -1,16 +1,21 @@
 //! Metrics over HTTP on a loopback address: what `penstock show --metrics` prints, for Prometheus.
 //!
-//! One connection after the other, each with one request and a second to make it: whoever is slow is cut off.
+//! Each connection has one request, and a second to make it: whoever is slow is cut off. A few are served at a time; more of
+//! them are closed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::control::{Server, ShowAs};
 
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Connections at a time.
+const TOGETHER: usize = 32;
 /// Longest head of a request.
 const LONGEST: usize = 8 << 10;
 
@@ -24,11 +29,24 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, String> {
 
 /// Answers requests for ever.
 pub(crate) fn serve(listener: &TcpListener, server: &Arc<Server>) {
+    let served = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
-        match stream {
+        let Ok(stream) = stream else {
+            std::thread::sleep(PATIENCE);
+            continue;
+        };
+        if served.load(Ordering::Relaxed) >= TOGETHER {
+            continue;
+        }
+        served.fetch_add(1, Ordering::Relaxed);
+        let (server, own) = (server.clone(), served.clone());
+        let started = Builder::new().name("metrics".into()).spawn(move || {
             // Whoever goes away in the middle has no more to be told.
-            Ok(stream) => drop(answer(stream, server)),
-            Err(_) => std::thread::sleep(PATIENCE),
+            let _ = answer(stream, &server);
+            own.fetch_sub(1, Ordering::Relaxed);
+        });
+        if started.is_err() {
+            served.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

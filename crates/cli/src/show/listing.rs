@@ -130,9 +130,8 @@ fn of_flow(line: &str, flow: &mut Map<String, Value>) {
         let (to, via) = to.split_once(" via ").map_or((to, None), |(to, via)| (to, Some(via)));
         let way =
             json!({ "from": from, "to": to, "via": via, "mtu": mtu, "packets": packets, "bytes": bytes });
-        match flow.entry("ways").or_insert_with(|| json!([])) {
-            Value::Array(ways) => ways.push(way),
-            _ => {}
+        if let Value::Array(ways) = flow.entry("ways").or_insert_with(|| json!([])) {
+            ways.push(way);
         }
     }
 }

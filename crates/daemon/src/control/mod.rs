@@ -31,7 +31,7 @@ pub use capture::{CaptureCall, Captured};
 pub(crate) use rules::Rules;
 pub use rules::Took;
 pub(crate) use server::{Server, Serving, listen};
-pub(crate) use watchers::Broadcast;
+pub(crate) use watchers::{Broadcast, Heard};
 
 /// What `penstock nft` asks for, as its command line says it.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use penstock_lang::source::Origin;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
 use penstock_ruleset::{Generation, Ruleset, Table};
 
-use crate::control::Broadcast;
+use crate::control::{Broadcast, Heard};
 use crate::crew::Meeting;
 use crate::daemon::{Config, TracePrinter};
 use crate::offload::Offload;
@@ -378,7 +378,7 @@ impl Rules {
     }
 
     /// Begins to tell of traces.
-    pub(crate) fn watch_traces(&self) -> std::sync::mpsc::Receiver<String> {
+    pub(crate) fn watch_traces(&self) -> Heard {
         let receiver = self.traces.subscribe();
         self.trace(&self.generation());
         receiver

@@ -431,14 +431,14 @@ impl Server {
         /// How soon a client that went away is noticed where nothing happens.
         const PULSE: Duration = Duration::from_millis(500);
         if watch.traces() {
-            let lines = self.rules.watch_traces();
+            let heard = self.rules.watch_traces();
             loop {
-                match lines.recv_timeout(PULSE) {
+                match heard.texts.recv_timeout(PULSE) {
                     Ok(text) => client.say(&Message::Out(text))?,
                     Err(RecvTimeoutError::Timeout) => client.is_there()?,
                     Err(RecvTimeoutError::Disconnected) => return Ok(0),
                 }
-                let missed = self.rules.traces.take_missed();
+                let missed = heard.take_missed();
                 if missed > 0 {
                     client.say(&Message::Out(format!("# {missed} lines of traces were lost\n")))?;
                 }
