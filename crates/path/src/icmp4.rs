@@ -41,7 +41,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         if h.protocol() == protocol::ICMP {
             let about = network.get(h.header_len());
-            if about.is_none_or(|&t| t > icmp::ADDRESS_MASK_REPLY || icmp::is_error(t)) {
+            if about.is_none_or(|&t| !icmp::may_be_answered(t)) {
                 return;
             }
         }

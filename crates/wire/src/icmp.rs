@@ -151,11 +151,17 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Whether messages of this type report an error about another packet; no error is sent about those
-/// (`icmp_pointers[].error`; types above 18 are unknown and count as errors in `icmp_send()`).
+/// Whether messages of this type report an error about another packet.
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     matches!(kind, DEST_UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
+}
+
+/// Whether an error may be sent about messages of this type: not about errors, unassigned types and router discovery
+/// (`icmp_pointers[].error`), and not about types above 18, which are unknown to `icmp_send()`.
+#[inline]
+pub const fn may_be_answered(kind: u8) -> bool {
+    !is_error(kind) && !matches!(kind, 1 | 2 | 6 | 7 | 9 | 10) && kind <= ADDRESS_MASK_REPLY
 }
 
 /// The query type that is answered by a reply type, if `kind` is a reply.

@@ -65,6 +65,17 @@ pub fn all() -> Vec<Scenario> {
             ],
         ),
         case(
+            "errors_are_sent_about_some_types_of_icmp_only",
+            "lan",
+            &(0..22u8)
+                .map(|kind| out4().ttl(1).icmp(kind, 0, 7).zeros(40))
+                .chain(
+                    [1, 2, 3, 4, 5, 100, 127, 128, 129, 133, 137, 200]
+                        .map(|kind| out6().ttl(1).icmp6(kind, 0, 7).zeros(40)),
+                )
+                .collect::<Vec<_>>(),
+        ),
+        case(
             "ttl_and_hop_limit_run_out",
             "lan",
             &[
