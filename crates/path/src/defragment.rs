@@ -470,9 +470,10 @@ fn next_field_before(network: &[u8], at: usize) -> Option<usize> {
     (position == at).then_some(field)
 }
 
-/// Whether a first fragment holds all headers up to that of the transport (`ipv6frag_thdr_truncated()`).
+/// Whether a first fragment holds all headers up to that of the transport (`ipv6frag_thdr_truncated()`); where an extension
+/// header is cut off, that is taken to be so.
 fn upper_header_there(network: &[u8], at: usize, next: u8) -> bool {
-    let Some(found) = ipv6_ext::skip(network, at, next) else { return next == protocol::NO_NEXT };
+    let Some(found) = ipv6_ext::skip(network, at, next) else { return true };
     let need = match found.protocol {
         protocol::TCP => 20,
         protocol::UDP => 8,

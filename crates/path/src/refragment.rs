@@ -2,7 +2,7 @@
 //! become fragments again, no larger than they came (`ip_finish_output()`, `ip_do_fragment()`, `ip6_fragment()`).
 
 use penstock_packet::{Packet, gso};
-use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext};
+use penstock_wire::{icmp, icmpv6, ipv4, ipv6_ext, protocol, tcp};
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -64,11 +64,20 @@ impl ReassembledTable {
 
 impl Reassembled {
     /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`: they are those in
-    /// which it leaves.
-    fn sizes<'t>(&self, table: &'t ReassembledTable, packet: &Packet, room: usize) -> Option<&'t [usize]> {
+    /// which it leaves. So many bytes are its `head`, which every fragment has. Where fragments had a shorter one, since
+    /// destination options were among what was cut, the kernel cuts anew (observed on Linux 6.18 over veth, whose buffers
+    /// have no room for more).
+    fn sizes<'t>(
+        &self,
+        table: &'t ReassembledTable,
+        packet: &Packet,
+        head: usize,
+        room: usize,
+    ) -> Option<&'t [usize]> {
         let parts = table.parts.get(self.parts.0..self.parts.1)?;
-        (parts.len() > 1 && packet.network().len() == self.len && parts.iter().all(|len| *len <= room))
-            .then_some(parts)
+        let len = packet.network().len();
+        let whole = len == self.len && head + parts.iter().sum::<usize>() == len;
+        (parts.len() > 1 && whole && parts.iter().all(|len| *len <= room)).then_some(parts)
     }
 }
 
@@ -112,11 +121,16 @@ impl<S: Sink> Worker<'_, S> {
             return self.drop(DropReason::TooBig, packet);
         }
         let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
-        let room = mtu.saturating_sub(h.header_len());
+        let head = h.header_len();
+        // Looking for a socket of the host's, the kernel puts the header of TCP together (`tcp_v4_early_demux()`), and the
+        // sizes are not those any more in which the packet came.
+        let least = if h.protocol() == protocol::TCP && packet.meta.iif != 0 { tcp::LEN } else { 0 };
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
-        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, room));
+        let sizes = came
+            .and_then(|r| r.sizes(&self.state.reassembled, packet, head, mtu.saturating_sub(head)))
+            .filter(|sizes| sizes[0] >= least);
         let done = match sizes {
             Some(sizes) => {
                 let mut sizes = sizes.iter();
@@ -154,12 +168,13 @@ impl<S: Sink> Worker<'_, S> {
         }
         // No larger than they came, but IPv6's least MTU is never too large.
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
-        let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0) + ipv6_ext::FRAGMENT_LEN;
+        let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0);
+        let room = mtu.saturating_sub(head + ipv6_ext::FRAGMENT_LEN);
         let id = self.state.random.u32(1..);
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
-        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, mtu.saturating_sub(head)));
+        let sizes = came.and_then(|r| r.sizes(&self.state.reassembled, packet, head, room));
         let done = match sizes {
             Some(sizes) => {
                 let mut sizes = sizes.iter();
@@ -182,15 +197,16 @@ impl<S: Sink> Worker<'_, S> {
         if came.max_size > mtu || six && came.max_size < penstock_wire::ipv6::MIN_MTU {
             return self.drop(DropReason::TooBig, packet);
         }
-        let head = match ipv4::Header::new(packet.network()) {
-            Some(h) if !six => h.header_len(),
-            _ => ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0) + ipv6_ext::FRAGMENT_LEN,
+        let (head, more) = match ipv4::Header::new(packet.network()) {
+            Some(h) if !six => (h.header_len(), 0),
+            _ => (ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0), ipv6_ext::FRAGMENT_LEN),
         };
         let id = self.state.random.u32(1..);
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
-        let sizes = came.sizes(&self.state.reassembled, packet, came.max_size.saturating_sub(head));
+        let room = came.max_size.saturating_sub(head + more);
+        let sizes = came.sizes(&self.state.reassembled, packet, head, room);
         let mut left = sizes.unwrap_or_default().iter();
         let next = |_| left.next().copied().unwrap_or(0);
         let (network, whole) = (packet.network(), sizes.is_some());
