@@ -26,10 +26,20 @@ impl RelOp {
     }
 }
 
-/// Where the operator before a right side stands, when one blank separates them.
-fn operator_place(right: Loc, symbol: &str) -> Loc {
-    let end = right.start.saturating_sub(1);
-    Loc { start: end.saturating_sub(symbol.len() as u32), end, ..right }
+/// Makes a set of one a plain value, where the left side is no concatenation.
+fn take_single(left: &Expr, right: &mut Expr) -> Result {
+    if let ExprKind::Set { elements, flags } = &mut right.kind
+        && elements.len() == 1
+        && !flags.map
+        && !matches!(left.kind, ExprKind::Concat(_))
+        && let ExprKind::SetElem(elem) = &mut elements[0].kind
+        && !matches!(elem.key.kind, ExprKind::CatchAll)
+        && elem.stmts.is_empty()
+    {
+        *right = elem.key.take();
+        same_type(left, right)?;
+    }
+    Ok(())
 }
 
 /// Whether the right side asks for presence (`exists`, `missing`).
@@ -89,17 +99,18 @@ impl Eval<'_, '_> {
                 if let ExprKind::Concat(_) = left.kind {
                     return conflict(
                         left.loc,
-                        operator_place(right.loc, symbol),
+                        loc,
                         format!(
                             "Relational expression ({symbol}) is undefined for {} expressions",
                             left.word()
                         ),
                     );
                 }
+                take_single(left, right)?;
                 if !right.singleton {
                     return conflict(
                         right.loc,
-                        operator_place(right.loc, symbol),
+                        loc,
                         format!(
                             "Relational expression ({symbol}) is undefined for {} expressions",
                             right.word()
@@ -122,13 +133,8 @@ impl Eval<'_, '_> {
     }
 
     fn equality(&mut self, op: &mut RelOp, left: &mut Expr, right: &mut Expr, loc: Loc) -> Result {
-        // To nft a comparison stands where its operator stands, if it has one.
-        match op {
-            RelOp::Eq if right.loc.start > left.loc.start => {
-                self.note_protocol(left, right, operator_place(right.loc, op.symbol()));
-            }
-            RelOp::Implicit | RelOp::Eq => self.note_protocol(left, right, loc),
-            _ => {}
+        if matches!(op, RelOp::Implicit | RelOp::Eq) {
+            self.note_protocol(left, right, loc);
         }
         if *op == RelOp::Neg && matches!(left.kind, ExprKind::Binop { .. }) {
             return conflict(left.loc, right.loc, "cannot combine negation with binary expression");
@@ -136,22 +142,10 @@ impl Eval<'_, '_> {
         if *op == RelOp::Neg && (!right.dtype.is_bitmask() || right.value().is_none()) {
             return conflict(left.loc, right.loc, "negation can only be used with singleton bitmask values");
         }
-        if let ExprKind::Set { elements, flags } = &mut right.kind {
-            if elements.is_empty() {
-                return error(right.loc, "Set is empty");
-            }
-            if elements.len() == 1
-                && !flags.map
-                && !matches!(left.kind, ExprKind::Concat(_))
-                && let ExprKind::SetElem(elem) = &mut elements[0].kind
-                && !matches!(elem.key.kind, ExprKind::CatchAll)
-                && elem.stmts.is_empty()
-            {
-                // A set of one is a plain comparison.
-                *right = elem.key.take();
-                same_type(left, right)?;
-            }
+        if matches!(&right.kind, ExprKind::Set { elements, .. } if elements.is_empty()) {
+            return error(right.loc, "Set is empty");
         }
+        take_single(left, right)?;
         match &mut right.kind {
             ExprKind::Range { left: from, right: to } => {
                 if from.value() > to.value() {

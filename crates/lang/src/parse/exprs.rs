@@ -410,6 +410,7 @@ impl Parser<'_> {
             Tok::Not => RelOp::Neg,
             _ => RelOp::Implicit,
         };
+        let operator = self.here();
         if op != RelOp::Implicit {
             self.take();
         }
@@ -446,8 +447,9 @@ impl Parser<'_> {
             }
             _ => return self.unexpected(&[]),
         };
-        let kind = ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) };
-        Ok(Expr::new(kind, self.since(start)))
+        // To nft a comparison stands where its operator stands, if it has one.
+        let loc = if op == RelOp::Implicit { self.since(start) } else { operator };
+        Ok(Expr::new(ExprKind::Relational { op, left: Box::new(left), right: Box::new(right) }, loc))
     }
 
     /// `flags a,b / c,d`
@@ -474,10 +476,11 @@ impl Parser<'_> {
     /// `concat [map …]`, prefix, range or list.
     pub(super) fn argument(&mut self) -> Parsed<Expr> {
         let start = self.here();
+        let number = matches!(self.tok(), Tok::Num(_));
         let first = self.basic(Side::Argument)?;
         match self.tok() {
             // Only symbols are listed.
-            Tok::Comma if matches!(first.kind, ExprKind::Symbol { .. }) => {
+            Tok::Comma if !number && matches!(first.kind, ExprKind::Symbol { .. }) => {
                 return self.list_more(first, start, Side::Argument);
             }
             Tok::Slash | Tok::Dash => return self.prefix_or_range(first, start, Side::Argument),

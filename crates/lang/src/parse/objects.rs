@@ -302,16 +302,9 @@ impl Parser<'_> {
                 self.take();
                 self.need_tok(Tok::Assign)?;
                 self.need_tok(Tok::LeftBrace)?;
-                loop {
-                    self.skip_newlines();
-                    if self.tok() == Tok::RightBrace {
-                        break;
-                    }
+                policy.push(self.timeout_state()?);
+                while self.eat_tok(Tok::Comma) {
                     policy.push(self.timeout_state()?);
-                    self.skip_newlines();
-                    if !self.eat_tok(Tok::Comma) {
-                        break;
-                    }
                 }
                 if !self.eat_tok(Tok::RightBrace) {
                     return self.unexpected(&["comma", "'}'"]);

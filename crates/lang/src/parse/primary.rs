@@ -211,6 +211,10 @@ impl Parser<'_> {
 
     fn socket(&mut self, start: Loc) -> Parsed<Expr> {
         self.take();
+        self.scoped("socket", |p| p.socket_key(start))
+    }
+
+    fn socket_key(&mut self, start: Loc) -> Parsed<Expr> {
         let (key, leveled) = match self.word() {
             "transparent" => (SocketKey::Transparent, false),
             "mark" => (SocketKey::Mark, false),
