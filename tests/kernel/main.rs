@@ -23,6 +23,7 @@ mod random_bridge;
 mod random_ct;
 mod random_dynamic;
 mod random_flow;
+mod random_fragments;
 mod random_headers;
 mod random_nat;
 mod router;
@@ -60,13 +61,14 @@ fn main() -> ExitCode {
     let random = number("PENSTOCK_RANDOM").unwrap_or(100);
     println!(
         "kernel: {random} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
-         tenth of that of bridges, PENSTOCK_SEED={seed}"
+         fifth of that of fragments, a tenth of bridges, PENSTOCK_SEED={seed}"
     );
     let scenarios: Vec<Scenario> = hand_made::all()
         .into_iter()
         .chain((seed..seed + random).map(random::scenario))
         .chain((seed..seed + random).map(random_nat::scenario))
         .chain((seed..seed + random.div_ceil(10)).map(random_bridge::scenario))
+        .chain((seed..seed + random.div_ceil(5)).map(random_fragments::scenario))
         .chain((seed..seed + random).map(random_ct::scenario))
         .chain((seed..seed + random).map(random_flow::scenario))
         .chain((seed..seed + random).map(random_headers::scenario))

@@ -108,6 +108,32 @@ pub fn all() -> Vec<Scenario> {
                 f6(17, 3000, &[(1400, 2800), (2800, END), (0, 1400)]),
             ],
         ),
+        case("headers_in_several_fragments", &{
+            let tcp = |id: u16, cuts: &[(usize, usize)]| {
+                pieces(out4, &out4().tcp(id, 80).data(&bytes(1000)), id, false, cuts)
+            };
+            let options = |id: u32, cuts: &[(usize, usize)]| {
+                pieces6(out6, &out6().extension(60, &[0; 6]).udp(id as u16, 9).data(&bytes(1400)), id, cuts)
+            };
+            vec![
+                tcp(61, &[(0, 8), (8, 400), (400, END)]),
+                tcp(62, &[(0, 16), (16, 400), (400, END)]),
+                tcp(63, &[(0, 24), (24, 400), (400, END)]),
+                tcp(64, &[(400, END), (8, 400), (0, 8)]),
+                tcp(65, &[(400, END), (16, 400), (0, 16)]),
+                tcp(66, &[(400, END), (24, 400), (0, 24)]),
+                options(61, &[(0, 1000), (1000, END)]),
+                options(62, &[(1000, END), (0, 1000)]),
+                options(63, &[(0, 16), (16, END)]),
+                // No fragment may be empty, nor lack a header.
+                vec![
+                    out6().fragment6(0, true, 64).protocol(60).data(b""),
+                    out6().fragment6(0, true, 65).protocol(17).data(&[1]),
+                    out6().fragment6(0, true, 66).protocol(60).data(&[17]),
+                    out6().fragment6(0, true, 67).protocol(60).data(&[17, 0, 0, 0, 0, 0, 0, 0]),
+                ],
+            ]
+        }),
         case(
             "fragments_for_a_smaller_mtu",
             &[
