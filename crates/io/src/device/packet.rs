@@ -38,6 +38,8 @@ const STATUS_VLAN_PROTOCOL: u32 = 0x40;
 
 /// Places in the ring.
 const PLACES: u32 = 4096;
+/// A frame of so many bytes is sent at once from where it is: a call of its own costs less than to copy it.
+pub(super) const LARGE: usize = 4096;
 /// Bytes of received super-packets that wait for us, and of frames on their way out.
 const QUEUED: i32 = 32 << 20;
 
@@ -372,6 +374,25 @@ struct Mark {
     padding: u32,
 }
 
+impl Mark {
+    const LEN: usize = size_of::<libc::cmsghdr>() + 4;
+
+    fn new(mark: u32) -> Mark {
+        // SAFETY: all zeroes are a valid header; it has padding on some systems.
+        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+        header.cmsg_len = Self::LEN as _;
+        header.cmsg_level = libc::SOL_SOCKET;
+        header.cmsg_type = libc::SO_MARK;
+        Mark { header, mark, padding: 0 }
+    }
+
+    /// Gives it to a message, which must not outlive it.
+    fn put_on(&mut self, message: &mut libc::msghdr) {
+        message.msg_control = (&raw mut *self).cast();
+        message.msg_controllen = Self::LEN as _;
+    }
+}
+
 impl PacketTx {
     /// Sends on a device.
     pub fn open(index: u32) -> io::Result<Self> {
@@ -384,11 +405,39 @@ impl PacketTx {
 
     /// Sends a frame, at the latest with the next [`PacketTx::flush`]. What the tc stage of the device sees is the mark.
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>, mark: u32) {
+        if frame.len() >= LARGE
+            && let Some(head) = vnet::Head::of(gso, frame)
+        {
+            self.flush();
+            self.refused += u64::from(!self.send_large(&head, frame, mark));
+            return;
+        }
         if !self.batch.push(frame, gso, mark) {
             self.refused += 1;
         }
         if self.batch.is_full() {
             self.flush();
+        }
+    }
+
+    /// Sends a frame from where it is; whether the device has taken it.
+    fn send_large(&self, head: &vnet::Head, frame: &[u8], mark: u32) -> bool {
+        let mut parts = head.parts(frame).map(sys::part);
+        let mut marked = Mark::new(mark);
+        // SAFETY: all zeroes are a valid message without contents.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len();
+        if mark != 0 {
+            marked.put_on(&mut message);
+        }
+        loop {
+            // SAFETY: the message, its parts and the mark live through the call, and nothing is written to them.
+            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+            match check(sent as libc::c_long) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.is_ok(),
+            }
         }
     }
 
@@ -410,12 +459,8 @@ impl PacketTx {
             header.msg_iov = &raw mut iovecs[i];
             header.msg_iovlen = 1;
             if mark != 0 {
-                marks[i].header.cmsg_len = size_of::<libc::cmsghdr>() + 4;
-                marks[i].header.cmsg_level = libc::SOL_SOCKET;
-                marks[i].header.cmsg_type = libc::SO_MARK;
-                marks[i].mark = mark;
-                header.msg_control = (&raw mut marks[i]).cast();
-                header.msg_controllen = size_of::<libc::cmsghdr>() + 4;
+                marks[i] = Mark::new(mark);
+                marks[i].put_on(header);
             }
         }
         let mut at = 0;

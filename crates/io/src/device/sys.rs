@@ -55,6 +55,11 @@ pub(crate) fn bind<T: Copy>(fd: &OwnedFd, address: &T) -> io::Result<()> {
     Ok(())
 }
 
+/// Bytes that a call reads.
+pub(crate) fn part(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
 /// The index of a device of the network namespace.
 pub fn interface_index(name: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(name)?;

@@ -5,13 +5,13 @@
 //! is like (headers before frames, offloads) is said by whoever opens it, and stays so when it is closed.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use penstock_packet::Gso;
 
-use super::packet::Batch;
+use super::packet::{Batch, LARGE};
 use super::sys::check;
 use super::{BURST, Received, SUPER, vnet};
 
@@ -295,6 +295,14 @@ impl TapTx {
 
     /// Sends a frame, at the latest with the next [`TapTx::flush`].
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>) {
+        if frame.len() >= LARGE
+            && let Some(head) = vnet::Head::of(gso, frame)
+        {
+            self.flush();
+            let parts = head.parts(frame).map(IoSlice::new);
+            self.refused += u64::from((&self.tap.file).write_vectored(&parts).is_err());
+            return;
+        }
         if !self.batch.push(frame, gso, 0) {
             self.refused += 1;
         }

@@ -59,6 +59,43 @@ fn finish(header: &[u8; LEN], frame: &mut [u8]) {
 pub(crate) fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     let Some(gso) = gso else { return Some([0; LEN]) };
     let headers = Headers::of_frame(frame)?;
+    Some(prepare_headers(gso, headers, frame))
+}
+
+/// What goes before the payload of a frame that stays where it is: the header, and what of the frame is to be changed.
+#[derive(Debug)]
+pub(crate) struct Head {
+    bytes: [u8; LEN + Head::MOST],
+    /// Bytes of the frame that are in it.
+    taken: usize,
+}
+
+impl Head {
+    /// Headers have fewer bytes.
+    const MOST: usize = 256;
+
+    /// As [`prepare`]; `None` also where the headers are too long.
+    pub(crate) fn of(gso: Option<Gso>, frame: &[u8]) -> Option<Head> {
+        let mut head = Head { bytes: [0; LEN + Head::MOST], taken: 0 };
+        let Some(gso) = gso else { return Some(head) };
+        let headers = Headers::of_frame(frame)?;
+        head.taken = headers.payload;
+        let (header, rest) = head.bytes.split_at_mut(LEN);
+        let copy = rest.get_mut(..headers.payload)?;
+        copy.copy_from_slice(frame.get(..headers.payload)?);
+        header.copy_from_slice(&prepare_headers(gso, headers, copy));
+        Some(head)
+    }
+
+    /// Itself, and what of the frame follows.
+    pub(crate) fn parts<'a>(&'a self, frame: &'a [u8]) -> [&'a [u8]; 2] {
+        let own = self.bytes.get(..LEN + self.taken).unwrap_or_default();
+        [own, frame.get(self.taken..).unwrap_or_default()]
+    }
+}
+
+/// The header for a super-packet; `frame` has at least what is before the payload.
+fn prepare_headers(gso: Gso, headers: Headers, frame: &mut [u8]) -> [u8; LEN] {
     headers.begin_checksum(frame);
     let mut kind = match (gso.kind, headers.six) {
         (GsoKind::Tcp, false) => GSO_TCP4,
@@ -76,7 +113,7 @@ pub(crate) fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     for (to, field) in rest.chunks_exact_mut(2).zip(fields) {
         to.copy_from_slice(&field.to_ne_bytes());
     }
-    Some(header)
+    header
 }
 
 #[cfg(test)]
@@ -100,6 +137,20 @@ mod tests {
         let header = prepare(Some(gso), &mut bytes).unwrap();
         assert_eq!(received(&header, &mut bytes), Some(gso));
         assert_ne!(bytes, frame(3000), "its checksum is left to be finished");
+    }
+
+    #[test]
+    fn a_frame_that_stays_where_it_is_is_sent_as_one_that_is_copied() {
+        let short = Gso { size: 1000, kind: GsoKind::Tcp };
+        for (gso, len) in [(Some(short), 3000), (None, 3000), (Some(short), 0), (None, 0)] {
+            let mut copied = frame(len);
+            let header = prepare(gso, &mut copied).unwrap();
+            let whole = frame(len);
+            let head = Head::of(gso, &whole).unwrap();
+            assert_eq!(head.parts(&whole).concat(), [&header[..], &copied].concat());
+            // One that cannot be cut is refused either way.
+            assert!(Head::of(Some(short), &whole[..20]).is_none());
+        }
     }
 
     #[test]
@@ -127,6 +178,7 @@ mod tests {
             received(&header, &mut bytes);
             let gso =
                 Gso { size: random.u16(1..), kind: if random.bool() { GsoKind::Tcp } else { GsoKind::Udp } };
+            Head::of(Some(gso), &bytes);
             prepare(Some(gso), &mut bytes);
         }
     }
