@@ -623,6 +623,10 @@ impl Config {
                 if n.oif == LOOPBACK {
                     return Err("Egress device can not be loopback device for this route.".into());
                 }
+                // An IPv4 route's (`fib_check_nh_v6_gw()`).
+                if !six {
+                    n.scope = Scope::LINK;
+                }
                 if down(self, n.oif) {
                     return Err("Nexthop device is not up".into());
                 }

@@ -157,9 +157,6 @@ pub(crate) fn line(config: &mut Config, w: &mut Words<'_>, mode: Mode, six: Opti
     }
     for n in nexthops.iter().chain([&first]) {
         match n.gateway {
-            Some(IpAddr::V6(_)) if !is6 => {
-                return Err("IPv4 routes over IPv6 gateways are not supported yet".into());
-            }
             Some(IpAddr::V4(_)) if is6 => return Err("an IPv6 route cannot go over an IPv4 gateway".into()),
             _ => {}
         }

@@ -98,6 +98,22 @@ fn ipv4_packets_go_where_the_kernel_sends_them() {
 }
 
 #[test]
+fn ipv4_routes_lead_over_gateways_of_ipv6() {
+    let text = format!("{ROUTER}\nroute add 198.18.70.0/24 via inet6 2001:db8::9\n");
+    let net = Network::from_batch("net.ip", &text).unwrap();
+    let hit = net.route4(&Flow4 { daddr: four("198.18.70.7"), ..Flow4::default() });
+    assert_eq!(describe(&net, hit), "Unicast via 2001:db8::9 dev wan");
+    for (line, message) in [
+        ("route add 198.18.70.0/24 via inet6 2001:db8:77::9", "No route to host"),
+        ("route add 198.18.70.0/24 via inet6 2001:db8::1", "Gateway can not be a local address"),
+        ("route add 2001:db8:70::/48 via 198.18.0.9", "an IPv6 route cannot go over an IPv4 gateway"),
+    ] {
+        let error = Network::from_batch("net.ip", &format!("{ROUTER}\n{line}\n")).unwrap_err().to_string();
+        assert!(error.contains(message), "{line}: {error}");
+    }
+}
+
+#[test]
 fn flows_spread_over_nexthops_by_weight() {
     let net = Network::from_batch("net.ip", ROUTER).unwrap();
     let by_wan = (0..1000u32)

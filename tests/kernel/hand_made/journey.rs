@@ -26,7 +26,30 @@ pub fn all() -> Vec<Scenario> {
     let case = |name: &str, source: &str, frames: &[Frame]| from(on(name, HOOKS), source, frames);
     let to4 = |to: &str| lan().ip4("198.18.0.10", to).udp(1, 9).data(b"hello");
     let to6 = |to: &str| lan().ip6("2001:db8:1::10", to).udp(1, 9).data(b"hello");
+    let gateways6 = Scenario {
+        net: format!(
+            "{NET}\
+route add 198.18.130.0/24 via inet6 2001:db8:2::2 dev wan
+route add 198.18.131.0/24 via inet6 2001:db8:5::20
+route add 198.18.132.0/24 via inet6 2001:db8:2::99 dev wan
+"
+        ),
+        ..on("ipv4_routes_lead_over_ipv6_gateways", HOOKS)
+    };
     let mut all = vec![
+        from(
+            gateways6,
+            "lan",
+            &[
+                to4("198.18.130.1"),
+                to4("198.18.130.2"),
+                to4("198.18.131.1"),
+                // Nobody knows this gateway's link address.
+                to4("198.18.132.1"),
+                lan().ip4("198.18.0.10", "198.18.131.1").udp(1, 9).zeros(1400),
+                lan().ip4("198.18.0.10", "198.18.130.1").ttl(1).udp(1, 9),
+            ],
+        ),
         case(
             "longest_prefix_decides",
             "lan",
