@@ -165,7 +165,7 @@ fcntl.ioctl(f, 0x400454ca, struct.pack(\"16sH22s\", b\"tap0\", 0x1102, b\"\")); 
         ("r0 r1 --driver r2=tap", "`r2` is not to be a port"),
         ("tun0=guest --driver tap", "only Ethernet devices can be ports"),
         ("tap1=guest --driver tap", "Cannot find device \"tap1\""),
-        ("tap0=r0 --driver tap", "r0: there is such a device"),
+        ("tap0=r0 --driver tap", "tap0: there is a device r0 already"),
         ("tap0=guest --driver tap=tap0", "there is no driver `tap0`"),
     ] {
         refused(&net, args, message);
