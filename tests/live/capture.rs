@@ -15,23 +15,26 @@ fn a_capture_has_what_passes_a_hook_and_meets_the_expression() {
         (reading, file)
     };
     let listing = net.ok(&net.r, "$PENSTOCK nft list ruleset");
-    for (args, frames, expected) in [
-        ("--hook forward -c 3 icmp type { echo-request, 42 }", 3, "LINKTYPE_RAW"),
-        ("--hook forward --family ip -i r0 -c 2 ip saddr 198.18.1.2", 2, "LINKTYPE_RAW"),
-        ("--hook postrouting --priority filter -c 2 ct state established", 2, "LINKTYPE_RAW"),
-        ("--hook ingress -c 2", 2, "LINKTYPE_ETHERNET"),
-        ("--hook egress -i r1 -s 60 -c 2 ip ttl 63", 2, "LINKTYPE_ETHERNET"),
-        ("--hook input --family inet -c 1 icmpv6 type echo-request", 1, "LINKTYPE_RAW"),
+    for (args, frames) in [
+        ("--hook forward -c 3 icmp type { echo-request, 42 }", 3),
+        ("--hook forward --family ip -i r0 -c 2 ip saddr 198.18.1.2", 2),
+        ("--hook postrouting --priority filter -c 2 ct state established", 2),
+        ("--hook forward -c 4", 4),
+        ("--hook output -c 2 icmpv6 type echo-reply", 2),
+        ("--hook ingress -c 2", 2),
+        ("--hook egress -i r1 -s 60 -c 2 ip ttl 63", 2),
+        ("--hook input --family inet -c 1 icmpv6 type echo-request", 1),
     ] {
         let (reading, file) = capture(&net, args, "hook.pcapng");
         net.ok(&net.a, "ping -c 4 -i 0.1 -W 2 198.18.1.2");
         net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 2001:db8::1");
         let said = reading.wait();
         assert!(said.contains(&format!("{frames} frames captured, 0 lost")), "{args}: {said}");
-        let bytes = std::fs::read(&file).unwrap();
-        // The interface's block begins behind the section's, of 28 bytes.
-        let link_type = u16::from_le_bytes([bytes[36], bytes[37]]);
-        assert_eq!(link_type, if expected == "LINKTYPE_RAW" { 101 } else { 1 }, "{args}");
+        // Other programs read it to its end, whatever interfaces there are.
+        if net.has("tcpdump") {
+            let read = net.ok(&net.r, &format!("tcpdump -nr {}", file.display()));
+            assert_eq!(read.lines().count(), frames, "{args}: {read}");
+        }
         std::fs::remove_file(&file).unwrap();
     }
     let (reading, file) = capture(&net, "--log-group 7 -c 1", "group.pcapng");

@@ -405,6 +405,12 @@ fn what_passes_a_hook_is_captured_and_changes_nothing() {
             assert_eq!(rate(&output.stderr), rate(&plain.stderr), "{hook}");
             let seen = place.frames("seen.pcapng");
             assert_eq!(seen.len(), expected, "{hook} {engine}");
+            if ["ingress", "forward"].contains(&hook) {
+                let bytes = |frames: &[(u64, Vec<u8>)]| {
+                    frames.iter().map(|(_, f)| f[..14].to_vec()).collect::<Vec<_>>()
+                };
+                assert_eq!(bytes(&seen), bytes(&frames), "{hook}: with the link header of the arrival");
+            }
             if hook == "ingress" {
                 assert_eq!(seen, frames);
             }

@@ -27,7 +27,6 @@ const WAITING: usize = 4096;
 /// What tables of probes are called; no name in a ruleset has a space.
 const TABLE: &str = "capture ";
 const LINKTYPE_ETHERNET: u16 = 1;
-const LINKTYPE_RAW: u16 = 101;
 const LINKTYPE_NFLOG: u16 = 239;
 
 /// The side of the path, for each worker.
@@ -106,24 +105,26 @@ impl Probe {
 pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
     let outgoing = matches!(record.context.hook, Hook::Output | Hook::Postrouting | Hook::Egress);
     let link = if outgoing { record.output.or(record.input) } else { record.input.or(record.output) };
-    let mut bytes = Vec::new();
-    let link_type = frame(record.context.nfproto, packet, &mut bytes);
+    let bytes = frame(packet);
     let interface = link.map_or_else(String::new, |link| link.name.to_string());
-    Captured { interface, link_type, outgoing, time: packet.meta.time, len: bytes.len() as u32, bytes }
+    Captured {
+        interface,
+        link_type: LINKTYPE_ETHERNET,
+        outgoing,
+        time: packet.meta.time,
+        len: bytes.len() as u32,
+        bytes,
+    }
 }
 
-/// The frame as a capture has it, and its link type. At hooks of IP it begins with the IP header: there is none of the link
-/// before a packet that this host sends.
-fn frame(nfproto: u8, packet: &Packet, out: &mut Vec<u8>) -> u16 {
-    use penstock_program::expr::{NFPROTO_IPV4, NFPROTO_IPV6};
+/// The frame as a capture has it. At hooks of IP its link header is that of its arrival. It is an Ethernet frame in any case,
+/// since libpcap reads no file with several interfaces whose type is `LINKTYPE_RAW`.
+fn frame(packet: &Packet) -> Vec<u8> {
     const ADDRESSES: usize = 12;
-    if matches!(nfproto, NFPROTO_IPV4 | NFPROTO_IPV6) {
-        out.extend_from_slice(packet.network());
-        return LINKTYPE_RAW;
-    }
+    let mut out = Vec::new();
     match packet.link().get(..ADDRESSES) {
         Some(addresses) if packet.link().len() >= ethernet::LEN => out.extend_from_slice(addresses),
-        // Of a device without link header, or not made yet.
+        // Of this host, of a device without link header, or not made yet.
         _ => out.extend_from_slice(&[0; ADDRESSES]),
     }
     if let Some(tag) = packet.meta.vlan {
@@ -135,7 +136,7 @@ fn frame(nfproto: u8, packet: &Packet, out: &mut Vec<u8>) -> u16 {
         _ => out.extend_from_slice(&packet.meta.protocol.to_be_bytes()),
     }
     out.extend_from_slice(packet.network());
-    LINKTYPE_ETHERNET
+    out
 }
 
 /// The table of a probe of a hook. `ports` are the devices of chains that need one.
