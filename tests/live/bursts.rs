@@ -15,7 +15,8 @@ fn launched(net: &Net) -> u64 {
 fn files_arrive_whole_whether_neighbours_poll_or_not() {
     let Some(mut net) = Net::new() else { return };
     let sum = serve(&mut net);
-    net.up("r0 r1 --driver xdp");
+    // Of several workers those without a queue would send by packet sockets.
+    net.up("r0 r1 --driver xdp --workers 1");
     net.nft(
         "table ip t { chain c { type nat hook postrouting priority srcnat; oifname r1 masquerade; };
          chain f { type filter hook forward priority 0; ct state invalid drop; counter; }; }",
