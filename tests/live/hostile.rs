@@ -154,7 +154,7 @@ fn the_process_keeps_few_rights() {
     assert!(all.len() > 2);
     for thread in all {
         let status = status(thread);
-        for set in ["CapEff:", "CapPrm:"] {
+        for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
             assert_eq!(field(&status, set), few, "{status}");
         }
         assert_eq!(field(&status, "Seccomp:"), "2", "{status}");

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::net::Net;
+use crate::net::{Net, sh};
 
 #[test]
 fn what_is_kept_outlives_the_process() {
@@ -74,4 +74,53 @@ fn what_is_kept_outlives_the_process() {
     net.up(&format!("{up} --state-broken empty"));
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list ruleset"), "");
     assert_eq!(std::fs::read(state.with_extension("broken")).unwrap().len(), whole.len() - 3);
+}
+
+/// A file system with little room.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn at(place: std::path::PathBuf) -> Small {
+        std::fs::create_dir_all(&place).unwrap();
+        sh(&format!("mount -t tmpfs -o size=256k small {}", place.display()));
+        Small(place)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
+    let Some(mut net) = Net::new() else { return };
+    let small = Small::at(net.directory.join("small"));
+    let (state, fill) = (small.0.join("state"), small.0.join("fill"));
+    let filled = |size: usize| std::fs::write(&fill, vec![0; size]).is_ok();
+    let up = format!("r0 r1 --state {}", state.display());
+    // Without any room it does not begin.
+    assert!(!filled(300 << 10));
+    let (ok, said) = net.run(&net.r, &format!("timeout 20 $PENSTOCK up {up}"));
+    assert!(!ok && said.contains("the state cannot be saved: No space left on device"), "{said}");
+    std::fs::remove_file(&fill).unwrap();
+    net.up(&up);
+    net.ok(&net.r, "$PENSTOCK nft add table ip first");
+    let has = |name: &str| {
+        let kept = std::fs::read(&state).unwrap_or_default();
+        kept.windows(name.len()).any(|w| w == name.as_bytes())
+    };
+    net.until("it is kept", |_| has("first"));
+    // Where there is no more room the last state stays, and packets and clients go on.
+    assert!(!filled(300 << 10));
+    net.ok(&net.r, "$PENSTOCK nft add table ip second");
+    net.until("it is said", |net| net.log().contains("is not saved to"));
+    assert!(net.log().contains("No space left on device") && has("first") && !has("second"), "{}", net.log());
+    net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
+    std::fs::remove_file(&fill).unwrap();
+    net.ok(&net.r, "$PENSTOCK nft add table ip third");
+    net.until("it is kept again", |_| has("third") && has("second"));
+    net.down();
+    drop(small);
 }

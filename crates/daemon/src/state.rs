@@ -179,10 +179,14 @@ pub(crate) fn new_beside(path: &Path) -> PathBuf {
 /// Puts bytes in the place of a file, all or nothing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = new_beside(path);
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
+    let write = || {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    // Half of a file is of no use, and takes room where there is little.
+    write().inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
     // The new name is to last, too.
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
