@@ -163,6 +163,7 @@ fn announced_connections_meet_the_worker_that_expects_them() {
 #[test]
 fn ports_of_a_bridge_are_the_work_of_all_workers() {
     let Some(mut net) = Net::new() else { return };
+    let sum = crate::serve(&mut net);
     if !net.bridge() {
         return;
     }
@@ -184,6 +185,7 @@ fn ports_of_a_bridge_are_the_work_of_all_workers() {
                ether type arp accept
                ct state established counter accept comment \"back\"
                udp dport 7100 ct state new accept
+               tcp dport 80 ct state new accept
                ether type ip icmp type echo-request ct state new accept
              }; }",
         );
@@ -197,6 +199,9 @@ fn ports_of_a_bridge_are_the_work_of_all_workers() {
         asked(&net, 1);
         let busy = "sum(w[\"connections\"] > 20 for w in s[\"workers\"])";
         assert_eq!(shown(&net, busy), workers, "{}", net.ok(&net.r, "$PENSTOCK show"));
+        // Super-packets, too, where the driver has them.
+        assert_eq!(crate::fetch(&net, "http://198.18.0.3/file"), sum, "{workers} {driver}");
+        assert_eq!(shown(&net, "s[\"drops\"].get(\"packet too big\", 0)"), 0, "{workers} {driver}");
         // B goes elsewhere with its address: whoever hears of it first, all know. And back.
         for (round, [from, to]) in [(2, ["b0", "b1"]), (3, ["b1", "b0"])] {
             net.ok(

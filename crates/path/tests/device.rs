@@ -133,6 +133,28 @@ fn a_super_packet_passes_whole_where_its_segments_fit() {
 }
 
 #[test]
+fn a_super_packet_passes_a_bridge_whole_and_what_is_too_long_alone_does_not() {
+    let mut path = router(
+        "link add br0 type bridge
+         link add p0 type veth
+         link add p1 type veth
+         link set p0 master br0
+         link set p1 master br0
+         link set br0 up
+         link set p0 up
+         link set p1 up",
+    );
+    let frame =
+        (from_wan() / Ipv4::new("198.18.0.7", "198.18.0.8") / Tcp::new(1, 2).ack(9) / payload([7; 5000]))
+            .build();
+    let (p0, mut sink) = (device(&path, "p0"), Live::default());
+    let gso = Gso { size: 1460, kind: GsoKind::Tcp };
+    path.receive_super(Frame { device: p0, bytes: &frame, time: START }, gso, &mut sink);
+    path.receive([Frame { device: p0, bytes: &frame, time: START }], &mut sink);
+    assert_eq!((sink.supers, path.counters().drops(DropReason::TooBig)), (vec![Some(gso)], 1));
+}
+
+#[test]
 fn rules_follow_devices_that_come_and_go() {
     let mut path = router(NET);
     load(

@@ -152,10 +152,11 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// `br_dev_queue_push_xmit()`. `false` as for [`Worker::transmit`].
+    /// `br_dev_queue_push_xmit()`. A super-packet is not asked how long it is (`__is_skb_forwardable()`). `false` as for
+    /// [`Worker::transmit`].
     pub(crate) fn bridge_push(&mut self, packet: &mut Packet) -> bool {
         let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
-        if packet.frame().len() > mtu + ethernet::LEN + tag::LEN {
+        if packet.meta.gso.is_none() && packet.frame().len() > mtu + ethernet::LEN + tag::LEN {
             self.drop(DropReason::TooBig, packet);
             return false;
         }
