@@ -8,7 +8,8 @@
 //! 100), `PENSTOCK_SEED` (of the first of them), `PENSTOCK_KERNEL=twice` compares the kernel with itself instead, which
 //! shows whether a scenario is fit for comparison; `PENSTOCK_KERNEL=bare` leaves the rules out, which shows whether a
 //! difference is one of rules; `PENSTOCK_KERNEL=listing` compares the listings word for word too. A sample of the scenarios
-//! is sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20).
+//! is sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20), `PENSTOCK_LIVE_DRIVER` and
+//! `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets, one worker).
 
 mod chance;
 mod compare;
