@@ -89,3 +89,29 @@ fn another_can_begin_as_soon_as_one_has_ended() {
         net.ended();
     }
 }
+
+#[test]
+fn of_two_that_begin_at_once_one_is_told_so() {
+    let Some(net) = Net::new() else { return };
+    let file = |device: &str| net.directory.join(device);
+    for _ in 0..3 {
+        let both = ["r0", "r1"].map(|device| {
+            let line = format!("sh -c 'timeout 60 $PENSTOCK up {device} 2>&1'");
+            net.spawn_in_file(&net.r, &line, &file(device))
+        });
+        net.until("one runs, and the other one is told", |_| {
+            let [one, other] = ["r0", "r1"].map(|device| std::fs::read_to_string(file(device)).unwrap());
+            let said =
+                |text: &str| (text.contains("penstock: running"), text.contains("namespace already\n"));
+            matches!(
+                (said(&one), said(&other)),
+                ((true, false), (false, true)) | ((false, true), (true, false))
+            )
+        });
+        net.ok(&net.r, "$PENSTOCK down");
+        both.into_iter().for_each(|one| drop(one.wait()));
+        let links = net.ok(&net.r, "ip -o link");
+        assert!(!links.contains(".port"), "{links}");
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+    }
+}

@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::control::RUNS_ALREADY;
+use crate::control::protocol::address;
 use crate::log;
 use crate::takeover::record;
 
@@ -61,6 +64,10 @@ impl Turn {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::WouldBlock {
                 return Err(format!("the lock of this network namespace: {error}"));
+            }
+            // One that has begun at the same moment, and was first.
+            if address().is_ok_and(|address| UnixStream::connect_addr(&address).is_ok()) {
+                return Err(RUNS_ALREADY.into());
             }
             if begun.elapsed() >= PATIENCE {
                 return Err("an earlier dataplane still gives its devices back".into());

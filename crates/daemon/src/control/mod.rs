@@ -30,7 +30,7 @@ use penstock_lang::session::Options;
 pub use capture::{CaptureCall, Captured};
 pub(crate) use rules::Rules;
 pub use rules::Took;
-pub(crate) use server::{Server, Serving, listen};
+pub(crate) use server::{RUNS_ALREADY, Server, Serving, listen};
 pub(crate) use watchers::{Broadcast, Heard};
 
 /// What `penstock nft` asks for, as its command line says it.

@@ -53,11 +53,14 @@ pub(crate) struct Server {
     started: u64,
 }
 
+/// What a second one is told.
+pub(crate) const RUNS_ALREADY: &str = "a dataplane is running in this network namespace already";
+
 /// Takes the address of the network namespace; there is one dataplane in each.
 pub(crate) fn listen() -> Result<UnixListener, String> {
     let listener = address().and_then(|address| UnixListener::bind_addr(&address));
     listener.map_err(|e| match e.kind() {
-        io::ErrorKind::AddrInUse => "a dataplane is running in this network namespace already".to_owned(),
+        io::ErrorKind::AddrInUse => RUNS_ALREADY.to_owned(),
         _ => format!("the control socket: {e}"),
     })
 }
