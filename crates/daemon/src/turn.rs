@@ -29,6 +29,13 @@ fn is_there(file: &File) -> bool {
     own.is_ok_and(|own| there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino())))
 }
 
+/// Removes the file, at the end of whoever has locked it: a guardian has, too.
+pub(crate) fn remove() {
+    if let Ok(path) = path() {
+        let _ = fs::remove_file(path);
+    }
+}
+
 fn open() -> io::Result<File> {
     let path = path()?;
     if let Some(directory) = path.parent() {
@@ -78,8 +85,8 @@ impl Turn {
 
     /// It is over, and all is given back. Without this the file stays, which does no harm.
     pub(crate) fn end(self) {
-        if let (Some(_), Ok(path)) = (self.0, path()) {
-            let _ = fs::remove_file(path);
+        if self.0.is_some() {
+            remove();
         }
     }
 }
