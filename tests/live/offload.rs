@@ -270,6 +270,8 @@ fn chains_run_on_their_devices_and_not_twice() {
         assert!(listed.contains("policy accept; flags offload;"), "{driver}: {listed}");
         let shown = net.ok(&net.r, "$PENSTOCK show");
         assert!(shown.contains("runs chain netdev t c itself, at xdp"), "{driver}: {shown}");
+        // What came while the chain moved onto the device has met it in both places.
+        net.ok(&net.r, "$PENSTOCK nft reset rules");
         let pings = |net: &Net| {
             net.ok(&net.a, "ping -q -c 5 -i 0.05 -W 2 198.18.1.2");
             net.ok(&net.a, "ping -q -c 5 -i 0.05 -W 2 2001:db8:1::2");
