@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use penstock_bpf::asm::{Asm, AsmError, Code, Reg};
 use penstock_bpf::{Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Place, Program, tcx};
 
-fn refused(error: LoadError) -> io::Error {
+pub(super) fn refused(error: LoadError) -> io::Error {
     io::Error::new(error.error.kind(), error)
 }
 
-fn impossible(error: AsmError) -> io::Error {
+pub(super) fn impossible(error: AsmError) -> io::Error {
     io::Error::other(error)
 }
 

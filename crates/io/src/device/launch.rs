@@ -19,9 +19,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use penstock_bpf::asm::{Alu, Asm, AsmError, Code, Cond, Helper, Reg, Width};
-use penstock_bpf::{Link, Live, LoadError, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
+use penstock_bpf::{Link, Live, Map, MapKind, MapSpec, Mode, Place, Program, xdp};
 use penstock_wire::ethernet;
 
+use super::bpf::{impossible, refused};
 use super::sys::{Mapping, interface_index};
 use super::tap::Tap;
 
@@ -57,10 +58,6 @@ pub struct Launcher {
     free: Mutex<(Vec<u32>, u32)>,
 }
 
-fn refused(error: LoadError) -> io::Error {
-    io::Error::new(error.error.kind(), error)
-}
-
 impl Launcher {
     /// For sending sides with so many places for frames, in the network namespace of the thread, whose devices they send by. It
     /// has a device of its own there, which is down, and nobody's.
@@ -73,7 +70,7 @@ impl Launcher {
         let like = Arc::new(Map::new(spec.clone()));
         let all = MapSpec { name: "pads", kind: MapKind::Maps, key: 4, value: 4, entries: PADS };
         let pads = Arc::new(Map::of_maps(all, like));
-        let code = code(&pads).map_err(io::Error::other)?;
+        let code = code(&pads).map_err(impossible)?;
         let program = Program::load(Place::Xdp, "penstock_launch", &code).map_err(refused)?;
         let nowhere = Tap::open("penstock%d")?;
         let link = program.attach(interface_index(nowhere.name())?, Mode::Native)?;
