@@ -28,10 +28,16 @@ pub(crate) fn needs_device(address: u128) -> bool {
     address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
 }
 
+/// Whether nothing may come from an address: it is unspecified, loopback, or a group.
+#[inline]
+fn is_no_source(source: u128) -> bool {
+    matches!(source, 0 | 1) || source >> 120 == 0xff
+}
+
 /// Whether nothing speaks against forwarding what comes from there (`ip6_forward()`).
 #[inline]
 pub(crate) fn is_usual_source(source: u128) -> bool {
-    !matches!(source, 0 | 1) && source >> 120 != 0xff && !is_link_local(source)
+    !is_no_source(source) && !is_link_local(source)
 }
 
 /// Whether a unicast address is link-local.
@@ -281,7 +287,7 @@ impl<S: Sink> Worker<'_, S> {
         if to.oif == to.iif && packet.meta.secpath == 0 {
             self.ip6_redirect(packet, to);
         } else {
-            if source == 0 || source == 1 || source >> 120 == 0xff {
+            if is_no_source(source) {
                 return self.drop(DropReason::Scope, packet);
             }
             if is_link_local(source) {

@@ -18,7 +18,7 @@ use penstock_wire::ipv4_options::Compiled;
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
 use crate::burst::Together;
-use crate::hooks::{BuiltIn, HookList, NFPROTO_NETDEV, Protocol};
+use crate::hooks::{BuiltIn, HookList, Hooks, NFPROTO_NETDEV, Protocol};
 use crate::route_cache::Way;
 use crate::rules::End;
 use crate::sink::Sink;
@@ -34,15 +34,15 @@ pub(crate) struct Road<'a> {
     /// There are rules at ingress: only frames that have passed them go this way.
     pub(crate) filtered: bool,
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
-    four: Hooks<'a>,
-    six: Option<Hooks<'a>>,
+    four: Passage<'a>,
+    six: Option<Passage<'a>>,
     /// About egress of the device by which the last packet left: the next ones mostly leave there, too. Of IPv4 only.
     pub(crate) foresight: Option<Foresight<'a>>,
 }
 
 /// The hooks of a protocol that packets pass on their way through.
 #[derive(Clone, Copy, Debug)]
-struct Hooks<'a> {
+struct Passage<'a> {
     /// `prerouting` and `postrouting`; `None` where there are chains and the like.
     before: Option<BuiltIn>,
     behind: Option<BuiltIn>,
@@ -51,21 +51,21 @@ struct Hooks<'a> {
     untouched: bool,
 }
 
-impl<'a> Hooks<'a> {
-    fn of(hooks: &'a crate::hooks::Hooks, protocol: Protocol) -> Self {
+impl<'a> Passage<'a> {
+    fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
         let behind = hooks.list(protocol, Hook::Postrouting).built_in;
         let before = hooks.list(protocol, Hook::Prerouting).built_in;
         let forward = hooks.list(protocol, Hook::Forward);
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
         let untouched = forward.is_empty() && keeps(before) && keeps(behind);
-        Hooks { before, behind, forward, untouched }
+        Passage { before, behind, forward, untouched }
     }
 }
 
 impl<'a> Road<'a> {
     /// The hooks of a family.
     #[inline(always)]
-    fn hooks(&self, six: bool) -> Option<&Hooks<'a>> {
+    fn hooks(&self, six: bool) -> Option<&Passage<'a>> {
         if six { self.six.as_ref() } else { Some(&self.four) }
     }
 }
@@ -202,8 +202,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         if self.net.bridge_port(device).is_some() {
             return None;
         }
-        let four = Hooks::of(hooks, Protocol::Ip);
-        let six = (link.mtu >= ipv6::MIN_MTU as u32).then(|| Hooks::of(hooks, Protocol::Ip6));
+        let four = Passage::of(hooks, Protocol::Ip);
+        let six = (link.mtu >= ipv6::MIN_MTU as u32).then(|| Passage::of(hooks, Protocol::Ip6));
         let filtered = !hooks.ingress(device).is_empty();
         let foresight = self.foresight().filter(|_| four.untouched);
         Some(Road { foresight, device, address: link.mac, filtered, four, six })
@@ -305,7 +305,7 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// `prerouting`; tracking is done, where it comes first.
     #[inline(always)]
-    fn straight_before<const SIX: bool>(&mut self, hooks: &Hooks<'_>, packet: &mut Packet) -> Step {
+    fn straight_before<const SIX: bool>(&mut self, hooks: &Passage<'_>, packet: &mut Packet) -> Step {
         match hooks.before {
             Some(before) if before.translates => self.straight_nat::<SIX>(Hook::Prerouting, packet),
             Some(_) => Step::On,
@@ -339,7 +339,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn straight_forward4(
         &mut self,
         road: &Road<'_>,
-        hooks: &Hooks<'_>,
+        hooks: &Passage<'_>,
         usual: &Usual,
         (src, dst): (u32, u32),
         packet: &mut Packet,
@@ -365,7 +365,13 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// From the routing decision of IPv6 on.
     #[inline(always)]
-    fn straight_forward6(&mut self, road: &Road<'_>, hooks: &Hooks<'_>, usual: &Usual, packet: &mut Packet) {
+    fn straight_forward6(
+        &mut self,
+        road: &Road<'_>,
+        hooks: &Passage<'_>,
+        usual: &Usual,
+        packet: &mut Packet,
+    ) {
         let addresses = ip6::addresses(packet);
         let known = addresses.and_then(|(_, dst)| self.state.routes.v6.way(road.device, dst));
         let Some(&Way { to, mtu, .. }) = known else { return self.ip6_behind_prerouting(packet, None) };
@@ -388,7 +394,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn straight_behind_route<const SIX: bool>(
         &mut self,
         road: &Road<'_>,
-        hooks: &Hooks<'_>,
+        hooks: &Passage<'_>,
         usual: &Usual,
         packet: &mut Packet,
         to: &Destination,
@@ -450,7 +456,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn straight_out<const SIX: bool>(
         &mut self,
         road: &Road<'_>,
-        hooks: &Hooks<'_>,
+        hooks: &Passage<'_>,
         usual: &Usual,
         packet: &mut Packet,
         to: &Destination,
@@ -505,7 +511,7 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Netfilter's egress. Whether the packet goes on.
     #[inline(always)]
-    fn straight_egress(&mut self, hooks: &Hooks<'_>, list: &HookList, packet: &mut Packet) -> bool {
+    fn straight_egress(&mut self, hooks: &Passage<'_>, list: &HookList, packet: &mut Packet) -> bool {
         if !hooks.untouched {
             packet.find_transport_checked();
         }
