@@ -228,7 +228,7 @@ impl<'a> Analysis<'a> {
             let mut written = 0;
             for op in ops(self.image, rule) {
                 let uses = op.uses();
-                all.sound &= uses.reads & !written == 0 && fits(op);
+                all.sound &= uses.reads & !written == 0 && op.stays_in_registers();
                 written |= uses.writes;
                 all.changes |= matches!(effect(op), Effect::Bytes | Effect::Metadata);
                 all.traces |= matches!(op, Op::MetaSet { key: MetaKey::NfTrace, .. });
@@ -254,27 +254,6 @@ impl<'a> Analysis<'a> {
 
 pub(crate) fn range(rules: std::ops::Range<u32>) -> std::ops::Range<usize> {
     rules.start as usize..rules.end as usize
-}
-
-/// Whether accesses stay in the registers, as linking makes sure.
-fn fits(op: &Op) -> bool {
-    let inside = |slot: u8, len: u8| usize::from(slot) * 4 + usize::from(len) <= 64;
-    match op {
-        Op::LoadLink { dst, len, .. }
-        | Op::LoadNetwork { dst, len, .. }
-        | Op::LoadTransport { dst, len, .. }
-        | Op::LoadInner { dst, len, .. } => inside(*dst, *len),
-        Op::Immediate { dst, len, .. } => inside(*dst, *len) && *len <= 16,
-        Op::Cmp { src, len, .. } | Op::Range { src, len, .. } => inside(*src, *len),
-        Op::MaskXor { src, dst, words, .. }
-        | Op::Lshift { src, dst, words, .. }
-        | Op::Rshift { src, dst, words, .. } => inside(*src, words * 4) && inside(*dst, words * 4),
-        Op::Combine { src, other, dst, words, .. } => {
-            [src, other, dst].into_iter().all(|slot| inside(*slot, words * 4))
-        }
-        Op::Byteorder { src, dst, len, .. } => inside(*src, *len) && inside(*dst, *len),
-        _ => true,
-    }
 }
 
 fn needs(op: &Op) -> Needs {
