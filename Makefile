@@ -1,6 +1,10 @@
 # make run    build, and send a capture of real traffic through a router ruleset
 # make test   all tests; those against the kernel where the rights are there
 # make lint   formatting and clippy, warnings are errors
+# make deny   advisories, licences, duplicates and sources of all dependencies (cargo-deny)
+# make release     the release binary, reproducible: see docs/release.md
+# make release-check   builds it twice, in two places, and compares
+# make sbom   what it is made of, in CycloneDX's form: target/sbom/penstock.cdx.json
 # make bench  measure the packet path in memory and write docs/performance.md
 # make record record the example captures again (root; see examples/record.sh)
 # make clean  remove what was built
@@ -9,21 +13,37 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint bench record clean
+.PHONY: run test lint deny release release-check sbom bench record clean
 
 run:
 	@scripts/setup run
-	cargo build --release --quiet
+	cargo build --release --locked --quiet
 	target/release/penstock run --net $(EXAMPLE)/net.ip --rules $(EXAMPLE)/rules.nft \
 	    --read lan=$(EXAMPLE)/lan.pcap guest=$(EXAMPLE)/guest.pcap wan=$(EXAMPLE)/wan.pcap
 
 test:
 	@scripts/setup test
-	cargo test --workspace --quiet
+	cargo test --workspace --locked --quiet
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+
+deny:
+	@scripts/tool cargo-deny 0.20.2
+	scripts/deny
+
+release:
+	@scripts/setup run
+	scripts/release
+
+release-check:
+	@scripts/setup run
+	scripts/release check
+
+sbom:
+	@scripts/tool cargo-cyclonedx 0.5.9
+	scripts/sbom
 
 bench:
 	@scripts/setup run
