@@ -237,13 +237,15 @@ impl Net {
     }
 
     /// Starts the dataplane, and waits until it answers. It has as many workers as the environment says, unless they are given.
+    /// A system call that a thread's filter does not have ends it.
     pub fn up(&mut self, args: &str) {
         let log = std::fs::File::create(self.directory.join("log")).unwrap();
         let workers = match args.contains("--workers") {
             true => String::new(),
             false => format!("--workers {}", setting("PENSTOCK_LIVE_WORKERS", 1)),
         };
-        let mut command = self.command(&self.r, &format!("exec $PENSTOCK up {args} {workers}"));
+        let mut command =
+            self.command(&self.r, &format!("exec $PENSTOCK up --seccomp kill {args} {workers}"));
         self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until("the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use penstock_daemon::{Config, Driver, KeepState, PortConfig, Printer, QueueConfig, TracePrinter, run};
+use penstock_daemon::{
+    Config, Driver, KeepState, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
+};
 use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -67,6 +69,8 @@ const OPTIONS: &[Opt] = &[
         .takes("N=SOCKET...", Values::Any),
     long("batch-time", "seconds that the evaluation of a ruleset may take; 60 by default")
         .takes("SECONDS", Values::Any),
+    long("seccomp", "system calls that a thread does not need: refuse (the default), log, or kill (end, and say which)")
+        .takes("WHAT", Values::OneOf(&["refuse", "log", "kill"])),
     long("no-seccomp", "do not refuse system calls that are not needed"),
     long("persist", "flows that devices forward live on in XDP if the process dies; DIR is in a file system of type bpf")
         .takes("DIR", Values::Files),
@@ -96,7 +100,7 @@ struct Options {
     persist: Option<PathBuf>,
     state: Option<PathBuf>,
     go_on_without: bool,
-    seccomp: bool,
+    seccomp: Option<Violation>,
     metrics: Option<SocketAddr>,
     queues: Vec<QueueConfig>,
     batch_time: Duration,
@@ -114,7 +118,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         persist: None,
         state: None,
         go_on_without: false,
-        seccomp: true,
+        seccomp: Some(Violation::Refuse),
         metrics: None,
         queues: Vec::new(),
         batch_time: Duration::from_secs(60),
@@ -201,7 +205,18 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                     options.queues.push(QueueConfig { num, socket: socket.into() });
                 }
             }
-            Long("no-seccomp") => options.seccomp = false,
+            Long("seccomp") => {
+                options.seccomp = Some(match parser.value().map_err(sentence)?.to_str() {
+                    Some("refuse") => Violation::Refuse,
+                    Some("log") => Violation::Log,
+                    Some("kill") => Violation::Kill,
+                    other => {
+                        let other = other.unwrap_or_default();
+                        return Err(format!("--seccomp takes refuse, log or kill, not `{other}`"));
+                    }
+                });
+            }
+            Long("no-seccomp") => options.seccomp = None,
             Long("allow-read") => options.readers = true,
             Long("help") | Short('h') => return Ok(None),
             Value(value) => {

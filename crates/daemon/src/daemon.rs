@@ -28,6 +28,7 @@ use crate::lines::Lines;
 use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
 use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
+use crate::seccomp::{self, Thread, Violation};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
 use crate::stages::Stages;
@@ -39,7 +40,7 @@ use crate::talkers::Talker;
 use crate::turn::Turn;
 use crate::worker::{In, Load, Named, Request, Worker};
 use crate::workers::{Workers, parts};
-use crate::{before, log, metrics, rights, seccomp};
+use crate::{before, log, metrics, rights};
 
 /// A device that is to be a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +107,8 @@ pub struct Config {
     pub state: Option<KeepState>,
     /// Users other than root may look.
     pub readers: bool,
-    /// System calls that are not needed are refused.
-    pub seccomp: bool,
+    /// What becomes of system calls that a thread does not need; `None` if they are not filtered.
+    pub seccomp: Option<Violation>,
     /// How long the evaluation of a ruleset may take.
     pub batch_time: Duration,
     /// What runs the chains.
@@ -164,7 +165,7 @@ pub struct Daemon {
     taken: Vec<Taken>,
     workers: Arc<Workers>,
     working: Vec<JoinHandle<()>>,
-    follow: Thread<Ask, Vec<Taken>>,
+    follow: Asked<Ask, Vec<Taken>>,
     rules: Arc<Rules>,
     offload: Arc<Offload>,
     config: Arc<Config>,
@@ -173,6 +174,7 @@ pub struct Daemon {
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
+    config.seccomp.into_iter().for_each(seccomp::want);
     let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
     before::check(&config, kept.is_some())?;
     let metrics = config.metrics.map(metrics::listen).transpose()?;
@@ -219,11 +221,6 @@ pub fn run(config: Config) -> Result<(), String> {
     let keeping = begun.and_then(|()| daemon.keep());
     let mut serving = None;
     let result = keeping.and_then(|keeping| {
-        if daemon.config.seccomp
-            && let Err(e) = seccomp::restrict()
-        {
-            log(format_args!("system calls are NOT filtered: {e}"));
-        }
         let result = daemon.serve(listener, &mut serving, metrics, &signals);
         daemon.rules.end();
         keeping.into_iter().for_each(Keeping::end);
@@ -255,9 +252,9 @@ fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
 }
 
 /// A thread, what it is asked by, and what it ends with.
-type Thread<T, E> = (Arc<Inbox<T>>, JoinHandle<E>);
+type Asked<T, E> = (Arc<Inbox<T>>, JoinHandle<E>);
 type Parts =
-    (Arc<Workers>, Vec<JoinHandle<()>>, Thread<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
+    (Arc<Workers>, Vec<JoinHandle<()>>, Asked<Ask, Vec<Taken>>, Arc<Rules>, Arc<Offload>, Arc<Config>);
 
 /// Most workers that make sense: as many as there are processors, and queues of some device.
 fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, String> {
@@ -384,14 +381,27 @@ impl Daemon {
             let (load, stages) = (Load::default(), Stages::default());
             all.push(Worker { path, sink, wires, hosts, names, held, inbox, crew, load, stages });
         }
+        // It makes memory executable, which no other thread may.
+        if config.engine != Engine::Interpreter
+            && let Some(worker) = all.first()
+        {
+            worker.path.start_compiler(|| seccomp::enter(Thread::Compile));
+        }
+        seccomp::enter(Thread::Main);
         let rules = Arc::new(Rules::new(workers.clone(), offload.clone(), &config));
         let mut working = Vec::new();
         let begin = || {
             for (number, worker) in all.drain(..).enumerate() {
                 let name = if count == 1 { "worker".to_owned() } else { format!("worker {number}") };
-                working.push(spawn(&name, move || worker.run())?);
+                working.push(spawn(&name, move || {
+                    seccomp::enter(Thread::Worker);
+                    worker.run();
+                })?);
             }
-            spawn("follow", move || follow.run())
+            spawn("follow", move || {
+                seccomp::enter(Thread::Follow);
+                follow.run()
+            })
         };
         let following = match begin() {
             Ok(thread) => thread,
@@ -515,7 +525,11 @@ impl Daemon {
         *serving = Some(Serving::begin(server, listener).map_err(failed)?);
         if let Some(listener) = metrics {
             let thread = std::thread::Builder::new().name("metrics".into());
-            thread.spawn(move || metrics::serve(&listener, &for_metrics)).map_err(failed)?;
+            let serve = move || {
+                seccomp::enter(Thread::Metrics);
+                metrics::serve(&listener, &for_metrics);
+            };
+            thread.spawn(serve).map_err(failed)?;
         }
         for queue in self.config.queues.clone() {
             let (thread, workers) = (std::thread::Builder::new().name("queue".into()), self.workers.clone());

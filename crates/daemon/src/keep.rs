@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::Rules;
 use crate::log;
+use crate::seccomp::{self, Thread};
 use crate::state::{State, replace};
 use crate::worker::Request;
 use crate::workers::Workers;
@@ -88,6 +89,7 @@ impl Keeping {
         let (end, ended) = channel();
         let own = keeper.clone();
         let thread = Builder::new().name("keep".into()).spawn(move || {
+            seccomp::enter(Thread::Keep);
             own.save();
             own.run(&ended);
         })?;

@@ -68,6 +68,7 @@ pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, rec
 pub use offload::Offloaded;
 pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
+pub use seccomp::Violation;
 pub use sink::{PortTraffic, Traffic};
 pub use status::{PortStatus, Status, WorkerStatus};
 pub use talkers::Talker;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use crate::seccomp::{self, Thread};
+
 /// Lines that wait.
 const WAITING: usize = 4096;
 
@@ -22,7 +24,10 @@ impl Lines {
         let (lines, from) = Lines::pair();
         let lost = lines.lost.clone();
         let thread = std::thread::Builder::new().name("log".into());
-        thread.spawn(move || write(&from, &lost, &mut std::io::stderr()))?;
+        thread.spawn(move || {
+            seccomp::enter(Thread::Lines);
+            write(&from, &lost, &mut std::io::stderr());
+        })?;
         Ok(lines)
     }
 

@@ -18,6 +18,7 @@ use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_program::Hook;
 
 use crate::log;
+use crate::seccomp::{self, Thread};
 use crate::worker::Request;
 use crate::workers::Workers;
 
@@ -168,6 +169,7 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
 
 /// Connects a program to its queue, for ever.
 pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
+    seccomp::enter(Thread::Queue);
     let QueueConfig { num, socket } = config;
     let mut said = false;
     loop {
@@ -199,7 +201,10 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
     stream.set_read_timeout(None)?;
     let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
     let writing = stream.try_clone()?;
-    std::thread::Builder::new().name("queue".into()).spawn(move || write(writing, &packets))?;
+    std::thread::Builder::new().name("queue".into()).spawn(move || {
+        seccomp::enter(Thread::Queue);
+        write(writing, &packets);
+    })?;
     let program = Program { open, to, last: Arc::default(), waiting: Arc::default() };
     workers.tell(|| Request::Queue(num, Some(program.clone())));
     // The writer ends with the last of those who give it packets.

@@ -143,9 +143,24 @@ impl Offloader {
     /// # Errors
     /// The system gives no thread.
     pub fn start(device: Box<dyn FlowOffload>, length: usize) -> std::io::Result<Offloader> {
+        Self::start_with(device, length, || {})
+    }
+
+    /// With the worker on a thread of its own, which does `first` before anything else.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start_with(
+        device: Box<dyn FlowOffload>,
+        length: usize,
+        first: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Offloader> {
         let (mut offloader, mut worker) = Self::pair(device, length);
         let thread = std::thread::Builder::new().name("flow-offload".into());
-        offloader.thread = Some(thread.spawn(move || while worker.step() {})?);
+        offloader.thread = Some(thread.spawn(move || {
+            first();
+            while worker.step() {}
+        })?);
         Ok(offloader)
     }
 

@@ -49,10 +49,19 @@ impl Background {
     /// # Errors
     /// The system has no thread to give.
     pub fn start() -> std::io::Result<Self> {
+        Self::start_with(|| {})
+    }
+
+    /// Starts the thread, which does `first` before anything else.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn start_with(first: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<Job>();
-        thread::Builder::new()
-            .name("compile".into())
-            .spawn(move || inbox.into_iter().for_each(|job| job()))?;
+        thread::Builder::new().name("compile".into()).spawn(move || {
+            first();
+            inbox.into_iter().for_each(|job| job());
+        })?;
         Ok(Background { jobs, asked: Mutex::default() })
     }
 

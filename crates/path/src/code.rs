@@ -28,6 +28,11 @@ impl Compiler {
     fn background(&self) -> Option<&Background> {
         self.0.get_or_init(|| Background::start().ok()).as_ref()
     }
+
+    /// Starts the thread now, unless it is there; it does `first` before anything else.
+    pub(crate) fn start(&self, first: impl FnOnce() + Send + 'static) {
+        self.0.get_or_init(|| Background::start_with(first).ok());
+    }
 }
 
 /// The code of the generation in force. There is one for each kind of sink that packets are sent to.
@@ -62,6 +67,11 @@ impl Codes {
     /// Code that this thread makes, if it is made in the background.
     pub(crate) fn by(compiler: Compiler) -> Self {
         Codes { compiler, ..Codes::default() }
+    }
+
+    /// Starts the thread that makes code, unless it is there; it does `first` before anything else.
+    pub(crate) fn start_compiler(&self, first: impl FnOnce() + Send + 'static) {
+        self.compiler.start(first);
     }
 
     pub(crate) fn set_engine(&mut self, engine: Engine, options: Options) {

@@ -120,6 +120,12 @@ impl Dataplane {
         }
     }
 
+    /// Starts the thread that makes machine code for all workers of this path now, rather than when code is first wanted.
+    /// `first` runs on that thread before anything else: a caller that limits what its threads may do limits it there.
+    pub fn start_compiler(&self, first: impl FnOnce() + Send + 'static) {
+        self.codes.start_compiler(first);
+    }
+
     /// Chooses what runs the chains.
     pub fn set_engine(&mut self, engine: Engine) {
         self.set_engine_with(engine, CompileOptions::default());

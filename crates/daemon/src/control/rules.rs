@@ -15,6 +15,7 @@ use crate::crew::Meeting;
 use crate::daemon::{Config, TracePrinter};
 use crate::offload::Offload;
 use crate::probe::{beside, number_of};
+use crate::seccomp::{self, Thread};
 use crate::worker::Request;
 use crate::workers::Workers;
 use crate::{log, now};
@@ -309,6 +310,7 @@ impl Rules {
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
         // Long chains are walked through until this is done. A large ruleset takes its time to be forgotten, too.
         let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
+            seccomp::enter(Thread::Lookups);
             linked.image.build_lookups();
             drop(gone);
         });

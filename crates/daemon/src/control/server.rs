@@ -24,6 +24,7 @@ use crate::daemon::{Config, View};
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
+use crate::seccomp::{self, Thread};
 use crate::status::Status;
 use crate::talkers::{Talker, keep_most};
 use crate::worker::Request;
@@ -75,7 +76,10 @@ impl Serving {
     /// Begins.
     pub(crate) fn begin(server: Arc<Server>, listener: UnixListener) -> io::Result<Self> {
         let own = listener.try_clone()?;
-        let thread = Builder::new().name("control".into()).spawn(move || server.serve(&own))?;
+        let thread = Builder::new().name("control".into()).spawn(move || {
+            seccomp::enter(Thread::Control);
+            server.serve(&own);
+        })?;
         Ok(Serving { listener, thread })
     }
 
@@ -144,6 +148,7 @@ impl Server {
             }
             let server = self.clone();
             let started = Builder::new().name("client".into()).spawn(move || {
+                seccomp::enter(Thread::Client);
                 // Whoever goes away in the middle has no more to be told.
                 let _ = server.client(stream);
                 server.clients.fetch_sub(1, Ordering::Relaxed);

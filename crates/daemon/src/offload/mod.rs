@@ -30,6 +30,7 @@ use penstock_wire::ethernet::Mac;
 
 use crate::log;
 use crate::ports::{Wire, has_super_packets};
+use crate::seccomp::{self, Thread};
 use crate::takeover::Taken;
 pub(crate) use chains::Running;
 use chains::Wanted;
@@ -213,7 +214,8 @@ impl Offload {
     pub(crate) fn offloader(&self) -> std::io::Result<(Offloader, Vec<u32>)> {
         let hardware = Hardware::new(self.flows.clone(), self.ports.clone());
         let devices = self.lock().ports.iter().map(|p| p.tap).collect();
-        Ok((Offloader::start(Box::new(hardware), QUEUE)?, devices))
+        let first = || seccomp::enter(Thread::FlowOffload);
+        Ok((Offloader::start_with(Box::new(hardware), QUEUE, first)?, devices))
     }
 
     /// Whether devices can run the chains of a generation that are for them.

@@ -1,0 +1,194 @@
+//! Builds filters of system calls: lists of what is allowed become a classic BPF program over `struct seccomp_data`
+//! (seccomp(2), `Documentation/userspace-api/seccomp_filter.rst`).
+
+use libc::{c_long, sock_filter};
+
+/// `AUDIT_ARCH_*` of this machine.
+#[cfg(target_arch = "x86_64")]
+pub(super) const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+pub(super) const ARCH: u32 = 0xc000_00b7;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+/// Bytes of an argument. The machines above are little-endian: its low half comes first.
+const ARGUMENT: u32 = 8;
+
+/// What is allowed. Arguments are counted from 0, and their low 32 bits are compared: the kernel itself takes families,
+/// commands and `ioctl` numbers as 32 bits, and all flags that are asked for here are among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The call, with any arguments.
+    Call(c_long),
+    /// The call, if this argument is one of these values: at most [`MOST_VALUES`].
+    OneOf(c_long, u32, &'static [u32]),
+    /// The call, if this argument has none of these bits.
+    Without(c_long, u32, u32),
+    /// The call, if this argument has one of these bits.
+    With(c_long, u32, u32),
+    /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be checked.
+    Missing(c_long),
+}
+
+/// Values of [`Rule::OneOf`]: jumps of classic BPF are at most 255 instructions long.
+pub(crate) const MOST_VALUES: usize = 126;
+
+impl Rule {
+    /// The call that it is about.
+    pub(crate) fn number(self) -> c_long {
+        match self {
+            Rule::Call(number)
+            | Rule::OneOf(number, ..)
+            | Rule::Without(number, ..)
+            | Rule::With(number, ..)
+            | Rule::Missing(number) => number,
+        }
+    }
+
+    /// Appends its instructions. They begin and end with the number of the call in the accumulator.
+    fn put(self, program: &mut Vec<sock_filter>) {
+        let allow = answer(libc::SECCOMP_RET_ALLOW);
+        let number = self.number() as u32;
+        let by_bits = |argument, bits, then, otherwise| {
+            let argument = load(ARGUMENTS + ARGUMENT * argument);
+            let test = jump(libc::BPF_JSET, bits, then, otherwise);
+            [jump(libc::BPF_JEQ, number, 0, 4), argument, test, allow, load(NUMBER)]
+        };
+        match self {
+            Rule::Call(_) => program.extend([jump(libc::BPF_JEQ, number, 0, 1), allow]),
+            Rule::Missing(_) => {
+                let missing = answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+                program.extend([jump(libc::BPF_JEQ, number, 0, 1), missing]);
+            }
+            Rule::OneOf(_, argument, values) => {
+                let values = values.get(..MOST_VALUES).unwrap_or(values);
+                let len = 2 * values.len() as u8 + 2;
+                program.extend([jump(libc::BPF_JEQ, number, 0, len), load(ARGUMENTS + ARGUMENT * argument)]);
+                for value in values {
+                    program.extend([jump(libc::BPF_JEQ, *value, 0, 1), allow]);
+                }
+                program.push(load(NUMBER));
+            }
+            Rule::Without(_, argument, bits) => program.extend(by_bits(argument, bits, 1, 0)),
+            Rule::With(_, argument, bits) => program.extend(by_bits(argument, bits, 0, 1)),
+        }
+    }
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+fn jump(kind: u32, k: u32, then: u8, otherwise: u8) -> sock_filter {
+    sock_filter { code: (libc::BPF_JMP | kind | libc::BPF_K) as u16, jt: then, jf: otherwise, k }
+}
+
+fn load(offset: u32) -> sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
+}
+
+fn answer(what: u32) -> sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, what)
+}
+
+/// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all other calls; those by
+/// another convention, whose numbers mean other calls, end the process.
+pub(super) fn program<'r>(rules: impl IntoIterator<Item = &'r Rule>, otherwise: u32) -> Vec<sock_filter> {
+    let mut program = vec![
+        load(ARCHITECTURE),
+        jump(libc::BPF_JEQ, ARCH, 1, 0),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        load(NUMBER),
+    ];
+    rules.into_iter().for_each(|rule| rule.put(&mut program));
+    program.push(answer(otherwise));
+    program
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
+    const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+    /// What a program answers, run as the kernel does.
+    pub(in super::super) fn run(
+        program: &[sock_filter],
+        arch: u32,
+        number: c_long,
+        arguments: [u64; 6],
+    ) -> u32 {
+        let mut data = Vec::new();
+        data.extend((number as u32).to_ne_bytes());
+        data.extend(arch.to_ne_bytes());
+        data.extend([0; 8]);
+        arguments.iter().for_each(|argument| data.extend(argument.to_ne_bytes()));
+        let (mut at, mut a) = (0, 0);
+        loop {
+            let op = program[at];
+            at += 1;
+            let to = |holds: bool| usize::from(if holds { op.jt } else { op.jf });
+            match (u32::from(op.code) & 7, u32::from(op.code) & 0xf0) {
+                (libc::BPF_LD, _) => {
+                    a = u32::from_ne_bytes(data[op.k as usize..][..4].try_into().unwrap());
+                }
+                (libc::BPF_JMP, libc::BPF_JEQ) => at += to(a == op.k),
+                (libc::BPF_JMP, libc::BPF_JSET) => at += to(a & op.k != 0),
+                (libc::BPF_RET, _) => return op.k,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn calls_and_their_arguments_are_told_apart() {
+        let rules = [
+            Rule::Call(3),
+            Rule::OneOf(41, 0, &[1, 16, 44]),
+            // What two rules allow of a call is allowed.
+            Rule::OneOf(41, 1, &[9]),
+            Rule::Without(9, 2, 4),
+            Rule::With(56, 0, 0x300),
+            Rule::Missing(435),
+            Rule::Call(0),
+        ];
+        let program = program(&rules, REFUSED);
+        for (number, arguments, expected) in [
+            (0, [7; 6], ALLOWED),
+            (3, [0; 6], ALLOWED),
+            (4, [0; 6], REFUSED),
+            (41, [16, 0, 0, 0, 0, 0], ALLOWED),
+            (41, [44, 0, 0, 0, 0, 0], ALLOWED),
+            (41, [2, 9, 0, 0, 0, 0], ALLOWED),
+            (41, [2, 1, 0, 0, 0, 0], REFUSED),
+            // The high half is not looked at by the kernel, and not here.
+            (41, [1 << 40 | 2, 0, 0, 0, 0, 0], REFUSED),
+            (41, [1 << 40 | 1, 0, 0, 0, 0, 0], ALLOWED),
+            (9, [4, 4, 3, 4, 4, 4], ALLOWED),
+            (9, [0, 0, 7, 0, 0, 0], REFUSED),
+            (9, [0, 0, 4, 0, 0, 0], REFUSED),
+            (56, [0x100, 0, 0, 0, 0, 0], ALLOWED),
+            (56, [0x1ff, 0, 0, 0, 0, 0], ALLOWED),
+            (56, [0xff, 0, 0, 0, 0, 0], REFUSED),
+            (435, [0; 6], libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        ] {
+            assert_eq!(run(&program, ARCH, number, arguments), expected, "{number} {arguments:?}");
+        }
+        assert_eq!(run(&program, ARCH ^ 1, 3, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    fn as_many_values_as_are_allowed_fit() {
+        let values: Vec<u32> = (0..MOST_VALUES as u32).collect();
+        let values: &'static [u32] = values.leak();
+        let program = program(&[Rule::OneOf(1, 5, values), Rule::Call(2)], REFUSED);
+        for value in 0..MOST_VALUES as u64 + 2 {
+            let expected = if value < MOST_VALUES as u64 { ALLOWED } else { REFUSED };
+            assert_eq!(run(&program, ARCH, 1, [0, 0, 0, 0, 0, value]), expected, "{value}");
+        }
+        assert_eq!(run(&program, ARCH, 2, [0; 6]), ALLOWED);
+    }
+}

@@ -1,0 +1,419 @@
+//! The table: which kind of thread makes which system calls.
+
+use super::Rule::{self, Call, Missing, OneOf, With, Without};
+
+/// Kinds of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// Begins and ends: waits for signals, starts the others, gives devices back.
+    Main,
+    /// Does packets.
+    Worker,
+    /// Makes machine code.
+    Compile,
+    /// Puts flows onto devices.
+    FlowOffload,
+    /// Follows the kernel's network; takes devices that come back.
+    Follow,
+    /// Accepts connections of clients.
+    Control,
+    /// Serves one client.
+    Client,
+    /// Makes the search trees of long chains.
+    Lookups,
+    /// Answers requests for metrics.
+    Metrics,
+    /// Speaks with a program behind `queue`.
+    Queue,
+    /// Writes the state to its file.
+    Keep,
+    /// Writes what rules log to standard error.
+    Lines,
+}
+
+impl Thread {
+    /// All kinds.
+    #[cfg(test)]
+    const ALL: [Thread; 12] = [
+        Thread::Main,
+        Thread::Worker,
+        Thread::Compile,
+        Thread::FlowOffload,
+        Thread::Follow,
+        Thread::Control,
+        Thread::Client,
+        Thread::Lookups,
+        Thread::Metrics,
+        Thread::Queue,
+        Thread::Keep,
+        Thread::Lines,
+    ];
+
+    /// What it is called where something is said of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Thread::Main => "main",
+            Thread::Worker => "worker",
+            Thread::Compile => "compile",
+            Thread::FlowOffload => "flow-offload",
+            Thread::Follow => "follow",
+            Thread::Control => "control",
+            Thread::Client => "client",
+            Thread::Lookups => "lookups",
+            Thread::Metrics => "metrics",
+            Thread::Queue => "queue",
+            Thread::Keep => "keep",
+            Thread::Lines => "log",
+        }
+    }
+
+    /// What it may do. A thread has the filters of those that started it as well: main's has all of the rest.
+    #[rustfmt::skip]
+    pub(super) fn rules(self) -> &'static [&'static [Rule]] {
+        match self {
+            Thread::Main => &[
+                RUN, START, SIGNALS, STREAMS, ACCEPT, FRAMES, TAPS, SOCKETS, NAMES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+            ],
+            Thread::Worker => &[RUN, FRAMES, TAPS, FRAME_MAPS],
+            Thread::Compile => &[RUN, MACHINE_CODE],
+            Thread::FlowOffload => &[RUN, FRAME_MAPS],
+            Thread::Follow => &[RUN, FRAMES, TAPS, SOCKETS, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
+            Thread::Control => &[
+                RUN, START, STREAMS, ACCEPT, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
+            ],
+            Thread::Client => &[RUN, START, STREAMS, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF],
+            Thread::Lookups => &[RUN],
+            Thread::Metrics => &[RUN, STREAMS, ACCEPT, START],
+            Thread::Queue => &[RUN, START, STREAMS, UNIX],
+            Thread::Keep => &[RUN, READ_FILES, WRITE_FILES],
+            Thread::Lines => &[RUN],
+        }
+    }
+}
+
+/// Memory, other threads, time, chance, and descriptors that are open: what every thread needs. No memory becomes
+/// executable.
+pub(crate) const RUN: &[Rule] = &[
+    Call(libc::SYS_read),
+    Call(libc::SYS_write),
+    Call(libc::SYS_writev),
+    Call(libc::SYS_close),
+    Call(libc::SYS_futex),
+    Without(libc::SYS_mmap, 2, libc::PROT_EXEC as u32),
+    Without(libc::SYS_mprotect, 2, libc::PROT_EXEC as u32),
+    Call(libc::SYS_munmap),
+    Call(libc::SYS_mremap),
+    Call(libc::SYS_madvise),
+    Call(libc::SYS_brk),
+    Call(libc::SYS_membarrier),
+    Call(libc::SYS_set_robust_list),
+    Call(libc::SYS_rseq),
+    Call(libc::SYS_sched_yield),
+    Call(libc::SYS_sched_getaffinity),
+    Call(libc::SYS_gettid),
+    Call(libc::SYS_getpid),
+    Call(libc::SYS_tgkill),
+    Call(libc::SYS_rt_sigaction),
+    Call(libc::SYS_rt_sigprocmask),
+    Call(libc::SYS_rt_sigreturn),
+    Call(libc::SYS_sigaltstack),
+    Call(libc::SYS_restart_syscall),
+    Call(libc::SYS_clock_gettime),
+    Call(libc::SYS_clock_nanosleep),
+    Call(libc::SYS_nanosleep),
+    Call(libc::SYS_gettimeofday),
+    Call(libc::SYS_getrandom),
+    OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
+    // The memory allocator's, and that of panics, which ask for files that nobody has to open.
+    Call(libc::SYS_exit),
+    Call(libc::SYS_exit_group),
+];
+
+/// Names of memory, which the C library gives.
+const PR_SET_VMA: u32 = 0x5356_4d41;
+
+/// Threads are started, processes not; each puts a filter on itself. The arguments of `clone3` cannot be seen.
+pub(crate) const START: &[Rule] = &[
+    With(libc::SYS_clone, 0, libc::CLONE_THREAD as u32),
+    Missing(libc::SYS_clone3),
+    Call(libc::SYS_seccomp),
+    Call(libc::SYS_setpriority),
+    Call(libc::SYS_sched_setaffinity),
+];
+
+/// Signals, and the end of the guardian.
+const SIGNALS: &[Rule] = &[
+    Call(libc::SYS_rt_sigtimedwait),
+    Call(libc::SYS_wait4),
+    Call(libc::SYS_waitid),
+    Call(libc::SYS_kill),
+    Call(libc::SYS_eventfd2),
+    Call(libc::SYS_pipe2),
+];
+
+/// Connections that are there.
+pub(crate) const STREAMS: &[Rule] = &[
+    Call(libc::SYS_ppoll),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_poll),
+    Call(libc::SYS_recvfrom),
+    Call(libc::SYS_recvmsg),
+    Call(libc::SYS_sendto),
+    Call(libc::SYS_sendmsg),
+    Call(libc::SYS_getsockopt),
+    Call(libc::SYS_setsockopt),
+    Call(libc::SYS_getpeername),
+    Call(libc::SYS_getsockname),
+    Call(libc::SYS_shutdown),
+    Call(libc::SYS_fcntl),
+    OneOf(libc::SYS_ioctl, 1, &[libc::FIONBIO as u32]),
+];
+
+/// Connections that come.
+const ACCEPT: &[Rule] = &[
+    Call(libc::SYS_accept4),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_accept),
+    // Thread after thread puts on the filter that it has.
+    Call(libc::SYS_seccomp),
+];
+
+/// Frames of devices that are open.
+const FRAMES: &[Rule] = &[
+    Call(libc::SYS_ppoll),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_poll),
+    Call(libc::SYS_recvfrom),
+    Call(libc::SYS_recvmsg),
+    Call(libc::SYS_recvmmsg),
+    Call(libc::SYS_sendto),
+    Call(libc::SYS_sendmsg),
+    Call(libc::SYS_sendmmsg),
+    Call(libc::SYS_readv),
+    Call(libc::SYS_getsockopt),
+    Call(libc::SYS_fcntl),
+];
+
+/// Settings of TAPs that are open (`include/uapi/linux/if_tun.h`).
+const TAPS: &[Rule] = &[OneOf(
+    libc::SYS_ioctl,
+    1,
+    &[
+        0x4004_54ca, // TUNSETIFF
+        0x4004_54cb, // TUNSETPERSIST
+        0x4004_54d0, // TUNSETOFFLOAD
+        0x8004_54d2, // TUNGETIFF
+        0x8004_54d7, // TUNGETVNETHDRSZ
+        0x4004_54d8, // TUNSETVNETHDRSZ
+        0x4004_54da, // TUNSETIFINDEX
+        0x4004_54e2, // TUNSETCARRIER
+    ],
+)];
+
+/// Unix sockets.
+const UNIX: &[Rule] = &[OneOf(libc::SYS_socket, 0, &[libc::AF_UNIX as u32]), Call(libc::SYS_connect)];
+
+/// Devices, netlink, and what settings of devices are asked by.
+const SOCKETS: &[Rule] = &[
+    OneOf(
+        libc::SYS_socket,
+        0,
+        &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_PACKET as u32, libc::AF_XDP as u32],
+    ),
+    Call(libc::SYS_bind),
+    Call(libc::SYS_connect),
+    Call(libc::SYS_getsockname),
+    Call(libc::SYS_setsockopt),
+    Call(libc::SYS_dup),
+    Call(libc::SYS_dup3),
+    OneOf(libc::SYS_ioctl, 1, &[SIOCETHTOOL, libc::SIOCGIFINDEX as u32, libc::SIOCGIFNAME as u32]),
+];
+
+/// `include/uapi/linux/sockios.h`
+const SIOCETHTOOL: u32 = 0x8946;
+
+/// Names of hosts, which the C library asks servers for.
+const NAMES: &[Rule] = &[
+    OneOf(libc::SYS_socket, 0, &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32]),
+    Call(libc::SYS_connect),
+    Call(libc::SYS_bind),
+    Call(libc::SYS_sendmmsg),
+    Call(libc::SYS_uname),
+    OneOf(libc::SYS_ioctl, 1, &[libc::FIONREAD as u32]),
+];
+
+/// Files that are read: names of services and users, time zones, settings of devices, the ruleset.
+pub(crate) const READ_FILES: &[Rule] = &[
+    Call(libc::SYS_openat),
+    Call(libc::SYS_newfstatat),
+    Call(libc::SYS_statx),
+    Call(libc::SYS_fstat),
+    Call(libc::SYS_lseek),
+    Call(libc::SYS_pread64),
+    Call(libc::SYS_getdents64),
+    Call(libc::SYS_readlinkat),
+    Call(libc::SYS_faccessat),
+    Call(libc::SYS_faccessat2),
+    Call(libc::SYS_getcwd),
+    Call(libc::SYS_fcntl),
+    Call(libc::SYS_getuid),
+    Call(libc::SYS_geteuid),
+    Call(libc::SYS_getgid),
+    Call(libc::SYS_getegid),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_open),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_lstat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_access),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_readlink),
+];
+
+/// Files that are written and put in place: the state, what is taken, settings of devices.
+const WRITE_FILES: &[Rule] = &[
+    Call(libc::SYS_mkdirat),
+    Call(libc::SYS_unlinkat),
+    Call(libc::SYS_renameat2),
+    Call(libc::SYS_renameat),
+    Call(libc::SYS_ftruncate),
+    Call(libc::SYS_fchmod),
+    Call(libc::SYS_fsync),
+    Call(libc::SYS_fdatasync),
+    Call(libc::SYS_flock),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_mkdir),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_unlink),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_rename),
+];
+
+/// Maps of BPF programs, frames that leave by XDP, and no more of bpf(2) (`enum bpf_cmd`).
+const FRAME_MAPS: &[Rule] = &[OneOf(
+    libc::SYS_bpf,
+    0,
+    &[
+        0,  // BPF_MAP_CREATE: maps are made when they are first used
+        1,  // BPF_MAP_LOOKUP_ELEM
+        2,  // BPF_MAP_UPDATE_ELEM
+        3,  // BPF_MAP_DELETE_ELEM
+        4,  // BPF_MAP_GET_NEXT_KEY
+        10, // BPF_PROG_TEST_RUN
+        21, // BPF_MAP_LOOKUP_AND_DELETE_ELEM
+        24, // BPF_MAP_LOOKUP_BATCH
+        26, // BPF_MAP_UPDATE_BATCH
+        27, // BPF_MAP_DELETE_BATCH
+    ],
+)];
+
+/// Programs that come onto devices and go.
+const BPF: &[Rule] = &[OneOf(
+    libc::SYS_bpf,
+    0,
+    &[
+        5,  // BPF_PROG_LOAD
+        6,  // BPF_OBJ_PIN
+        7,  // BPF_OBJ_GET
+        15, // BPF_OBJ_GET_INFO_BY_FD
+        18, // BPF_BTF_LOAD
+        28, // BPF_LINK_CREATE
+        29, // BPF_LINK_UPDATE
+        34, // BPF_LINK_DETACH
+    ],
+)];
+
+/// Code is written, then made executable.
+const MACHINE_CODE: &[Rule] = &[Call(libc::SYS_mmap), Call(libc::SYS_mprotect)];
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::tests::run;
+    use super::super::program::{ARCH, program};
+    use super::*;
+
+    const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+    /// What a thread's filter answers.
+    fn answer(thread: Thread, number: libc::c_long, arguments: [u64; 6]) -> u32 {
+        let rules = thread.rules().iter().copied().flatten();
+        run(&program(rules, REFUSED), ARCH, number, arguments)
+    }
+
+    #[test]
+    fn no_thread_can_do_what_none_needs() {
+        for number in [
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_ptrace,
+            libc::SYS_mount,
+            libc::SYS_setns,
+            libc::SYS_unshare,
+            libc::SYS_init_module,
+            libc::SYS_process_vm_writev,
+            libc::SYS_io_uring_setup,
+            libc::SYS_setuid,
+            libc::SYS_reboot,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+        ] {
+            for thread in Thread::ALL {
+                assert_eq!(answer(thread, number, [0; 6]), REFUSED, "{thread:?} {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn main_has_what_those_need_that_it_starts() {
+        let allows = |thread: Thread, rule: &Rule| thread.rules().iter().any(|rules| rules.contains(rule));
+        for thread in Thread::ALL.into_iter().filter(|thread| *thread != Thread::Compile) {
+            let missing: Vec<_> =
+                thread.rules().iter().copied().flatten().filter(|rule| !allows(Thread::Main, rule)).collect();
+            assert!(missing.is_empty(), "{thread:?}: {missing:?}");
+        }
+        for (starter, thread) in [(Thread::Control, Thread::Client), (Thread::Client, Thread::Lookups)] {
+            let of_thread = thread.rules().iter().copied().flatten();
+            assert!(of_thread.into_iter().all(|rule| allows(starter, rule)), "{thread:?}");
+        }
+    }
+
+    #[test]
+    fn threads_do_only_what_is_theirs() {
+        let executable = [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as u64, 0, 0, 0];
+        let writable = [0, 4096, (libc::PROT_READ | libc::PROT_WRITE) as u64, 0, 0, 0];
+        for thread in Thread::ALL {
+            let expected = if thread == Thread::Compile { libc::SECCOMP_RET_ALLOW } else { REFUSED };
+            for number in [libc::SYS_mmap, libc::SYS_mprotect] {
+                assert_eq!(answer(thread, number, executable), expected, "{thread:?}");
+                assert_eq!(answer(thread, number, writable), libc::SECCOMP_RET_ALLOW, "{thread:?}");
+            }
+            // No thread starts a process.
+            assert_eq!(answer(thread, libc::SYS_clone, [libc::SIGCHLD as u64, 0, 0, 0, 0, 0]), REFUSED);
+        }
+        let first = |argument: i32| [argument as u64, 0, 0, 0, 0, 0];
+        for (thread, number, arguments) in [
+            (Thread::Worker, libc::SYS_openat, [0; 6]),
+            (Thread::Worker, libc::SYS_socket, first(libc::AF_UNIX)),
+            (Thread::Worker, libc::SYS_clone, first(libc::CLONE_THREAD)),
+            (Thread::Worker, libc::SYS_setsockopt, [0; 6]),
+            (Thread::Worker, libc::SYS_bpf, first(5)),
+            (Thread::Worker, libc::SYS_ioctl, [3, SIOCETHTOOL.into(), 0, 0, 0, 0]),
+            (Thread::Client, libc::SYS_socket, first(libc::AF_VSOCK)),
+            (Thread::Client, libc::SYS_unlinkat, [0; 6]),
+            (Thread::Client, libc::SYS_accept4, [0; 6]),
+            (Thread::Metrics, libc::SYS_openat, [0; 6]),
+            (Thread::Metrics, libc::SYS_bpf, first(1)),
+            (Thread::Metrics, libc::SYS_socket, first(libc::AF_INET)),
+            (Thread::Queue, libc::SYS_socket, first(libc::AF_INET)),
+            (Thread::Follow, libc::SYS_socket, first(libc::AF_INET)),
+            (Thread::Keep, libc::SYS_socket, first(libc::AF_UNIX)),
+            (Thread::Lines, libc::SYS_openat, [0; 6]),
+            (Thread::Lookups, libc::SYS_openat, [0; 6]),
+            (Thread::Compile, libc::SYS_openat, [0; 6]),
+        ] {
+            assert_eq!(answer(thread, number, arguments), REFUSED, "{thread:?} {number}");
+        }
+    }
+}
