@@ -1,11 +1,14 @@
 //! The file system and the shell, as `include` and `exec` see them.
 
 use std::ffi::{CStr, CString};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::ptr;
 
-use penstock_lang::source::{EXEC_NOT_ALLOWED, Files};
+use penstock_lang::source::{EXEC_NOT_ALLOWED, Files, NOT_REGULAR};
 
 /// The files of this machine, and its shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,15 +47,84 @@ pub fn words(error: &std::io::Error) -> String {
     }
 }
 
+/// Most bytes of a file that are read. Places in a text are numbers of 32 bits.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Reads an open file to its end, or says that it has too many bytes.
+fn read_bounded(file: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MOST_BYTES {
+        true => Err(std::io::Error::from_raw_os_error(libc::EFBIG)),
+        false => Ok(bytes),
+    }
+}
+
+/// Reads a file if `is_right` says so of what it is. Nothing else is opened, which could have effects or
+/// be waited for.
+fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, String> {
+    let read = || -> std::io::Result<Option<Vec<u8>>> {
+        let found = std::fs::metadata(path)?;
+        if !is_right(&found) {
+            return Ok(None);
+        }
+        // What was a file a moment ago may be a pipe now, which is not to be waited for.
+        let flags = if found.is_file() { libc::O_NONBLOCK } else { 0 };
+        let file = File::options().read(true).custom_flags(flags | libc::O_NOCTTY).open(path)?;
+        let opened = file.metadata()?;
+        if !is_right(&opened) || opened.file_type() != found.file_type() {
+            return Ok(None);
+        }
+        read_bounded(file).map(Some)
+    };
+    read().map_err(|e| words(&e))?.map(text_of).ok_or_else(|| NOT_REGULAR.to_owned())
+}
+
+/// Whether a text may be read from what is at a path: a file, standard input, whatever it is, and the pipes that a shell
+/// or mkfifo(1) makes. `/dev/null` is an empty text.
+fn may_be_text(path: &str, metadata: &Metadata) -> bool {
+    let kind = metadata.file_type();
+    let standard_input = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].contains(&path);
+    kind.is_file() || kind.is_fifo() || standard_input || path == "/dev/null"
+}
+
 /// Bytes as text; what is not UTF-8 in them is replaced.
 pub fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
+/// Files of a call that the dataplane evaluates. It asks for the file of the call as for those that this one includes.
+pub struct CalledFiles<'c> {
+    /// The files of this machine.
+    pub files: SystemFiles,
+    /// The file of the call, if it has one; `-` is standard input.
+    pub own: Option<&'c str>,
+}
+
+impl Files for CalledFiles<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        if self.own == Some(path) { self.files.read(path) } else { self.files.include(path) }
+    }
+
+    fn glob(&self, pattern: &str) -> Vec<String> {
+        self.files.glob(pattern)
+    }
+
+    fn exec(&self, command: &str) -> Result<String, String> {
+        self.files.exec(command)
+    }
+}
+
 impl Files for SystemFiles {
     fn read(&self, path: &str) -> Result<String, String> {
-        let bytes = std::fs::read(path).map_err(|e| words(&e))?;
-        Ok(text_of(bytes))
+        match path {
+            "-" => read_bounded(std::io::stdin().lock()).map(text_of).map_err(|e| words(&e)),
+            _ => read_if(path, |metadata| may_be_text(path, metadata)),
+        }
+    }
+
+    fn include(&self, path: &str) -> Result<String, String> {
+        read_if(path, Metadata::is_file)
     }
 
     fn exec(&self, command: &str) -> Result<String, String> {
@@ -66,7 +138,7 @@ impl Files for SystemFiles {
         // C strings and live until globfree.
         unsafe {
             let mut list: libc::glob_t = std::mem::zeroed();
-            if libc::glob(pattern.as_ptr(), 0, None, &mut list) == 0 {
+            if libc::glob(pattern.as_ptr(), libc::GLOB_MARK, None, &mut list) == 0 {
                 for i in 0..list.gl_pathc {
                     let path = *list.gl_pathv.add(i);
                     if !ptr::eq(path, ptr::null()) {

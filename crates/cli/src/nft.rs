@@ -15,11 +15,11 @@ use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
 use penstock_lang::session::{Outcome, Session, state};
-use penstock_lang::source::Origin;
+use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_ruleset::{Ruleset, saved};
 
 use crate::dataplane::NO_DATAPLANE;
-use crate::files::{SystemFiles, text_of, words};
+use crate::files::{CalledFiles, SystemFiles, words};
 use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
 
@@ -42,7 +42,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Has the dataplane of the network namespace run it.
 fn ask(call: &Call, args: Vec<String>) -> ExitCode {
-    let files = SystemFiles { allow_exec: call.allow_exec };
+    let own = match &call.source {
+        Source::File(name) => Some(name.as_str()),
+        Source::Commands(_) | Source::Interactive => None,
+    };
+    let files = CalledFiles { files: SystemFiles { allow_exec: call.allow_exec }, own };
     let asked = match Client::connect() {
         Ok(Some(mut client)) if call.source == Source::Interactive => client.interact(args, &files),
         Ok(Some(mut client)) => client.ask(&Message::Nft(args), &files),
@@ -121,14 +125,13 @@ fn run(call: Call) -> ExitCode {
     };
     let ok = match call.source {
         Source::File(name) => {
-            let outcome = match read_input(&name) {
+            let outcome = match files.read(&name) {
                 Ok(text) => {
                     let name = if name == "-" { "/dev/stdin".into() } else { name };
                     session.run(Origin::File { name, from: None }, text, &mut ruleset, now())
                 }
                 Err(reason) => {
-                    let stderr =
-                        format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
+                    let stderr = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
                     Outcome { stderr, ..Outcome::default() }
                 }
             };
@@ -151,16 +154,6 @@ fn run(call: Call) -> ExitCode {
     }
     drop(locked);
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn read_input(name: &str) -> Result<String, String> {
-    use penstock_lang::source::Files;
-    if name != "-" {
-        return SystemFiles::default().read(name);
-    }
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map_err(|e| words(&e))?;
-    Ok(text_of(bytes))
 }
 
 /// Prints what a run said. A reader that went away is no error of ours.

@@ -1,5 +1,6 @@
 //! Diagnostics: what went wrong, and where.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::source::{Inputs, Loc, Origin};
@@ -39,17 +40,49 @@ impl Diagnostic {
     }
 }
 
+/// How many messages of a run are kept.
+const MOST: usize = 1000;
+
+/// Bytes after which no more messages of a run are printed.
+const LONGEST: usize = 1 << 20;
+
+/// Bytes of a message and of a name of a file that are printed.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Bytes of a line that are shown.
+const QUOTED: usize = 512;
+
+/// Stands for what is left out.
+const CUT: &str = "...";
+
 /// Messages of a run, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     /// In order.
     pub list: Vec<Diagnostic>,
+    /// Messages after the last one of the list that is kept.
+    left_out: usize,
 }
 
 impl Diagnostics {
-    /// Adds one.
+    /// Adds one, unless there are too many to be read.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.list.push(diagnostic);
+        self.push_with(|| diagnostic);
+    }
+
+    /// Adds one that is made only if it is kept.
+    pub(crate) fn push_with(&mut self, diagnostic: impl FnOnce() -> Diagnostic) {
+        if self.list.len() < MOST {
+            self.list.push(diagnostic());
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Adds all messages of others.
+    pub(crate) fn append(&mut self, others: Diagnostics) {
+        others.list.into_iter().for_each(|diagnostic| self.push(diagnostic));
+        self.left_out += others.left_out;
     }
 
     /// Whether any is an error.
@@ -65,7 +98,7 @@ impl Diagnostic {
     }
 
     /// As nft prints it: how the text came to be read, the place, the message, the line, and marks under it. A span
-    /// over several lines is shown by its first, with its end's column.
+    /// over several lines is shown by its first, with its end's column. Of a long line a piece around the place is shown.
     pub fn render(&self, inputs: &Inputs) -> String {
         let mut out = String::new();
         let name = match self.severity {
@@ -74,12 +107,12 @@ impl Diagnostic {
         };
         let Some(input) = inputs.inputs.get(self.loc.input as usize) else {
             // A thing that stands nowhere in the text, such as a chain without a name.
-            let _ = writeln!(out, "internal:0:0-0: {name}: {}\n", self.message);
+            let _ = writeln!(out, "internal:0:0-0: {name}: {}\n", shortened(&self.message));
             return out;
         };
         let place = Span::of(self.loc, inputs);
         out.push_str(&place_text(self.loc, inputs));
-        let _ = writeln!(out, "{name}: {}", self.message);
+        let _ = writeln!(out, "{name}: {}", shortened(&self.message));
 
         // Of a command line nft shows the first line, whichever the place is on.
         let start = if input.origin == Origin::CommandLine { 0 } else { place.start };
@@ -90,21 +123,24 @@ impl Diagnostic {
             }
             _ => start,
         };
-        let line = line_at(&input.text, start);
-        let _ = writeln!(out, "{line}");
-        // Tabs before the marks keep them in place.
-        let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
-        let mut marks: Vec<u8> =
-            line.bytes().chain(std::iter::repeat(b' ')).take(place.last).map(blank).collect();
+        let piece = Piece::of(line_at(&input.text, start), place.first - 1);
+        let _ = writeln!(out, "{}", piece.text);
         let mut spans = vec![(place, b'^')];
         spans.extend(
             self.others.iter().filter(|o| o.input == self.loc.input).map(|o| (Span::of(*o, inputs), b'~')),
         );
-        for (span, mark) in spans.into_iter().rev() {
-            if span.last > marks.len() {
-                marks.resize(span.last, b' ');
-            }
-            if let Some(under) = marks.get_mut(span.first - 1..span.last) {
+        let spans: Vec<_> = spans
+            .into_iter()
+            .map(|(span, mark)| (piece.column(span.first - 1)..piece.column(span.last), mark))
+            .collect();
+        let width = spans.iter().map(|(under, _)| under.end).max().unwrap_or(0);
+        // Tabs before the marks keep them in place.
+        let blank = |b| if b == b'\t' { b'\t' } else { b' ' };
+        let mut marks: Vec<u8> =
+            piece.text.bytes().chain(std::iter::repeat(b' ')).take(spans[0].0.end).map(blank).collect();
+        marks.resize(width, b' ');
+        for (under, mark) in spans.into_iter().rev() {
+            if let Some(under) = marks.get_mut(under) {
                 under.fill(mark);
             }
         }
@@ -112,6 +148,53 @@ impl Diagnostic {
         out.push('\n');
         out
     }
+}
+
+/// The piece of a line that is shown.
+struct Piece<'t> {
+    text: Cow<'t, str>,
+    /// Where it begins in the line.
+    start: usize,
+    /// How far marks may go in the line.
+    end: usize,
+    /// Bytes before it that stand for what is left out.
+    indent: usize,
+}
+
+impl<'t> Piece<'t> {
+    /// What is shown of a line for a place that begins at a byte of it: all, or a piece with a little of what is before the
+    /// place and more of what comes after.
+    fn of(line: &'t str, place: usize) -> Piece<'t> {
+        if line.len() <= QUOTED {
+            return Piece { text: line.into(), start: 0, end: QUOTED, indent: 0 };
+        }
+        let start = place.saturating_sub(QUOTED / 4).min(line.len() - QUOTED);
+        let start = boundary(line, start);
+        let end = boundary(line, start + QUOTED);
+        let (before, after) = (if start > 0 { CUT } else { "" }, if end < line.len() { CUT } else { "" });
+        let text = format!("{before}{}{after}", line.get(start..end).unwrap_or_default()).into();
+        Piece { text, start, end, indent: before.len() }
+    }
+
+    /// Where a byte of the line is in what is shown; for those that are left out where they would begin or end.
+    fn column(&self, at: usize) -> usize {
+        at.clamp(self.start, self.end) - self.start + self.indent
+    }
+}
+
+/// The last boundary of characters up to a byte.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// A message or name, without its middle where it is long.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_MESSAGE {
+        return text.into();
+    }
+    let head = boundary(text, LONGEST_MESSAGE * 3 / 4);
+    let tail = boundary(text, text.len() - LONGEST_MESSAGE / 4);
+    format!("{}{CUT}{}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default()).into()
 }
 
 /// How a text came to be read, and the place: what stands before a message. Nothing for command lines.
@@ -128,26 +211,31 @@ fn place_text(loc: Loc, inputs: &Inputs) -> String {
             break;
         };
         let span = Span::of(loc, inputs);
+        let name = shortened(name);
         let _ = writeln!(out, "{prefix} {name}:{}:{}-{}:", span.line, span.first, span.last);
         prefix = "                 from";
         outer = *from;
     }
     let place = Span::of(loc, inputs);
+    let name = shortened(name);
     let _ = write!(out, "{name}:{}:{}-{}: ", place.line, place.first, place.last);
     out
 }
 
-/// A place as it stands before a message, and the line that it is on.
-pub(crate) fn place_of(loc: Loc, inputs: &Inputs) -> (String, &str) {
+/// A place as it stands before a message, and the line that it is on, or a piece of it.
+pub(crate) fn place_of(loc: Loc, inputs: &Inputs) -> (String, Cow<'_, str>) {
     let text = inputs.inputs.get(loc.input as usize).map_or("", |i| &*i.text);
-    (place_text(loc, inputs), line_at(text, Span::of(loc, inputs).start))
+    let place = Span::of(loc, inputs);
+    (place_text(loc, inputs), Piece::of(line_at(text, place.start), place.first - 1).text)
 }
 
 /// A place in words, as seen from another: its line, and its file where that is another one.
 pub(crate) fn line_of(loc: Loc, from: Loc, inputs: &Inputs) -> String {
     let line = Span::of(loc, inputs).line;
     match inputs.inputs.get(loc.input as usize).map(|i| &i.origin) {
-        Some(Origin::File { name, .. }) if loc.input != from.input => format!("{name}:{line}"),
+        Some(Origin::File { name, .. }) if loc.input != from.input => {
+            format!("{}:{line}", shortened(name))
+        }
         _ => format!("line {line}"),
     }
 }
@@ -157,10 +245,38 @@ fn line_at(text: &str, start: usize) -> &str {
 }
 
 impl Diagnostics {
-    /// All messages as nft prints them.
+    /// All messages as nft prints them, up to a length that somebody might read.
     pub fn render(&self, inputs: &Inputs) -> String {
-        self.list.iter().map(|d| d.render(inputs)).collect()
+        self.render_with(inputs, |_| None)
     }
+
+    /// All messages, with a line after those that `note` has something to say of.
+    pub(crate) fn render_with(
+        &self,
+        inputs: &Inputs,
+        note: impl Fn(&Diagnostic) -> Option<String>,
+    ) -> String {
+        let mut out = String::new();
+        for (i, diagnostic) in self.list.iter().enumerate() {
+            if out.len() >= LONGEST {
+                return out + &left_out(self.list.len() - i + self.left_out);
+            }
+            out.push_str(&diagnostic.render(inputs));
+            if let Some(note) = note(diagnostic) {
+                out.push_str(&shortened(&note));
+                out.push('\n');
+            }
+        }
+        if self.left_out > 0 {
+            out.push_str(&left_out(self.left_out));
+        }
+        out
+    }
+}
+
+/// What stands for messages that are not printed.
+fn left_out(count: usize) -> String {
+    format!("Error: {count} more messages are left out\n")
 }
 
 /// A place in lines and columns, both from 1, as nft counts them: in bytes, the last column being that of the last
@@ -194,7 +310,13 @@ pub fn most_similar<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -
     most_similar_of(wrong, names, |name| name)
 }
 
-/// The same among things that have names.
+/// Longest name that is compared with others: none that is in use is longer.
+const LONGEST_NAME: usize = 256;
+
+/// Cells of tables after which no more names are compared: among so many none would be meant.
+const MOST_CELLS: usize = 1 << 24;
+
+/// Of things that have names the one whose name a misspelt one is likely to mean, by the rule of [`most_similar`].
 pub fn most_similar_of<T>(
     wrong: &str,
     things: impl IntoIterator<Item = T>,
@@ -202,11 +324,16 @@ pub fn most_similar_of<T>(
 ) -> Option<T> {
     let mut best = None;
     let mut nearest = usize::MAX;
+    let mut cells = 0;
     for thing in things {
         let name = name(&thing);
         let (long, short) = (wrong.len().max(name.len()), wrong.len().min(name.len()));
-        if long <= 1 {
+        if long <= 1 || long > LONGEST_NAME {
             continue;
+        }
+        cells += long * short;
+        if cells > MOST_CELLS {
+            break;
         }
         let threshold = if long - short <= 1 { long.div_ceil(3) } else { (long + 2).div_ceil(3) };
         let distance = nft_distance(name.as_bytes(), wrong.as_bytes());

@@ -10,6 +10,7 @@
 //! This crate knows no files (a [`source::Files`] gives it those that `include` names), no kernel and no packet.
 
 pub mod ast;
+pub mod budget;
 pub mod cache;
 pub mod datatype;
 pub mod delinearize;

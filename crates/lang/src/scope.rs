@@ -4,11 +4,20 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ast::Expr;
 use crate::ast::cmd::Name;
+use crate::ast::{Expr, walk};
+
+/// What a name stands for.
+#[derive(Debug)]
+pub struct Value {
+    /// The value as it was written, with the definitions in it replaced by what they stand for.
+    pub expr: Expr,
+    /// How many expressions that is.
+    pub size: u64,
+}
 
 /// What a name stands for, and the number of its definition.
-type Definition = (Expr, usize);
+type Definition = (Arc<Value>, usize);
 
 /// Definitions of the blocks that are open, the outermost first. That one outlives a run (`nft -i`).
 #[derive(Clone, Debug)]
@@ -52,6 +61,8 @@ impl Scope {
     pub fn define(&mut self, name: Name, value: Expr) {
         let number = self.definitions.len();
         if let Some(block) = self.blocks.last_mut() {
+            let (size, _) = walk::measure(&value);
+            let value = Arc::new(Value { expr: value, size });
             block.entry(name.text.clone()).or_default().push((value, number));
             self.definitions.push((name, Cell::new(false)));
         }
@@ -82,7 +93,7 @@ impl Scope {
     }
 
     /// What a name stands for, for something that refers to it.
-    pub fn get(&self, name: &str) -> Option<&Expr> {
+    pub fn get(&self, name: &str) -> Option<&Arc<Value>> {
         let (value, number) = self.find(name)?;
         if let Some((_, used)) = self.definitions.get(*number) {
             used.set(true);

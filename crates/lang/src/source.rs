@@ -64,11 +64,28 @@ pub struct Inputs {
 /// What `exec("…")` says where commands must not run, which is everywhere unless the caller of a program allows it.
 pub const EXEC_NOT_ALLOWED: &str = "exec is not allowed here; run with --allow-exec";
 
+/// What [`Files`] say of something else than a file where only that is taken.
+pub const NOT_REGULAR: &str = "Not a regular file";
+
+/// That a file could not be read, in nft's words. `reason` is what [`Files`] say.
+pub fn cannot_read(path: &str, reason: &str) -> String {
+    match reason {
+        NOT_REGULAR => format!("{NOT_REGULAR}: \"{path}\""),
+        _ => format!("Could not open file \"{path}\": {reason}"),
+    }
+}
+
 /// How the language gets at files, and at what commands print: the program gives it a real system, tests a map.
 pub trait Files {
     /// Reads a file. The error text is the C library's (`No such file or directory`).
     fn read(&self, path: &str) -> Result<String, String>;
-    /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards.
+    /// Reads a file that a text includes. Implementations refuse what may never end, such as devices and pipes, with
+    /// [`NOT_REGULAR`].
+    fn include(&self, path: &str) -> Result<String, String> {
+        self.read(path)
+    }
+    /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by wildcards. Those of
+    /// directories end in `/`.
     fn glob(&self, pattern: &str) -> Vec<String>;
     /// What a command of the shell prints, for `define name = exec("command")`. The error is the whole message: why it
     /// did not run, or the command, its exit status and the last line of what it said on standard error. Nothing runs

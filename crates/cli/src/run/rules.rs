@@ -8,7 +8,7 @@ use penstock_lang::json;
 use penstock_lang::names::Names;
 use penstock_lang::print::listing::Listing;
 use penstock_lang::session::{Options, Refusal, Session};
-use penstock_lang::source::{Files, Origin};
+use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_net::Network;
 use penstock_ruleset::link::{CannotOffload, Linked};
 use penstock_ruleset::{Generation, Ruleset};
@@ -26,16 +26,10 @@ pub fn load(
     now: u64,
     json: bool,
 ) -> Result<Ruleset, String> {
-    let (name, text) = if file.as_os_str() == "-" {
-        let mut text = String::new();
-        let read = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text);
-        ("/dev/stdin".to_owned(), read.map(|_| text).map_err(|e| crate::files::words(&e)))
-    } else {
-        let name = file.display().to_string();
-        let text = files.read(&name);
-        (name, text)
-    };
-    let text = text.map_err(|e| format!("Error: Could not open file \"{name}\": {e}"))?;
+    let name = file.display().to_string();
+    let text = files.read(&name);
+    let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
+    let text = text.map_err(|e| format!("Error: {}", cannot_read(&name, &e)))?;
     let options =
         Options { json, include_paths: vec!["/etc".to_owned()], runnable_only: true, ..Options::default() };
     let mut ruleset = Ruleset::default();

@@ -141,7 +141,7 @@ impl Client {
                 }
                 Message::Err(text) => eprint!("{text}"),
                 Message::Exit(status) => return Ok(status),
-                Message::Read(path) => self.answer(read_file(&path, files).map(String::into_bytes))?,
+                Message::Read(path) => self.answer(files.read(&path).map(String::into_bytes))?,
                 Message::Glob(pattern) => {
                     let names = files.glob(&pattern);
                     self.answer(Ok(names.into_iter().flat_map(|n| [n.as_bytes(), &[0]].concat()).collect()))?;
@@ -225,13 +225,4 @@ impl Client {
             self.ask(&Message::Line(text.to_owned()), files)?;
         }
     }
-}
-
-fn read_file(path: &str, files: &dyn Files) -> Result<String, String> {
-    if path != "-" {
-        return files.read(path);
-    }
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::stdin(), &mut bytes).map_err(|e| e.to_string())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

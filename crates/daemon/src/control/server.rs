@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use penstock_lang::names::Names;
 use penstock_lang::session::{NOT_PERMITTED, Options, Session, events};
-use penstock_lang::source::{Files, Origin};
+use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_path::{Engine, FlowSummary};
 
 use super::connection::{Client, ClientFiles, PATIENCE};
@@ -360,8 +360,7 @@ impl Server {
                     (Origin::File { name, from: None }, text)
                 }
                 Err(reason) => {
-                    let text =
-                        format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n");
+                    let text = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
                     client.say(&Message::Err(text))?;
                     return Ok(1);
                 }

@@ -77,30 +77,50 @@ pub(crate) fn stmt(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
 /// An expression and all in it.
 pub(crate) fn expr(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     visit(e);
+    children(e, &mut |inner| expr(inner, visit));
+    if let ExprKind::SetElem(elem) = &e.kind {
+        elem.stmts.iter().for_each(|s| stmt(s, visit));
+    }
+}
+
+/// How many expressions and statements an expression is made of, and how deep they are nested (1 for one alone).
+pub(crate) fn measure(e: &Expr) -> (u64, u32) {
+    let (mut size, mut depth) = (1, 0);
+    children(e, &mut |inner| {
+        let (inner, below) = measure(inner);
+        size += inner;
+        depth = depth.max(below);
+    });
+    if let ExprKind::SetElem(elem) = &e.kind {
+        size += elem.stmts.len() as u64;
+        elem.stmts.iter().for_each(|s| stmt(s, &mut |_| size += 1));
+    }
+    (size, depth + 1)
+}
+
+/// The expressions that an expression is directly made of, but for those of statements.
+fn children(e: &Expr, visit: &mut dyn FnMut(&Expr)) {
     match &e.kind {
-        ExprKind::Prefix { base: inner, .. } | ExprKind::Unary { expr: inner, .. } => expr(inner, visit),
+        ExprKind::Prefix { base: inner, .. } | ExprKind::Unary { expr: inner, .. } => visit(inner),
         ExprKind::Range { left, right }
         | ExprKind::Mapping { left, right }
         | ExprKind::Binop { left, right, .. }
         | ExprKind::Relational { left, right, .. }
         | ExprKind::Map { key: left, mappings: right } => {
-            expr(left, visit);
-            expr(right, visit);
+            visit(left);
+            visit(right);
         }
         ExprKind::Concat(parts) | ExprKind::List(parts) | ExprKind::Set { elements: parts, .. } => {
-            parts.iter().for_each(|p| expr(p, visit));
+            parts.iter().for_each(visit);
         }
-        ExprKind::SetElem(elem) => {
-            expr(&elem.key, visit);
-            elem.stmts.iter().for_each(|s| stmt(s, visit));
-        }
-        ExprKind::Hash { expr: inner, .. } => inner.iter().for_each(|e| expr(e, visit)),
+        ExprKind::SetElem(elem) => visit(&elem.key),
+        ExprKind::Hash { expr: inner, .. } => inner.iter().for_each(|e| visit(e)),
         ExprKind::FlagCmp { expr: inner, value, mask, .. } => {
-            expr(inner, visit);
-            expr(value, visit);
-            expr(mask, visit);
+            visit(inner);
+            visit(value);
+            visit(mask);
         }
-        ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => expr(to, visit),
+        ExprKind::Verdict(VerdictExpr::Jump(to) | VerdictExpr::Goto(to)) => visit(to),
         ExprKind::Verdict(_)
         | ExprKind::Symbol { .. }
         | ExprKind::Variable { .. }

@@ -99,7 +99,8 @@ impl Eval<'_, '_> {
             }
             New::Rule(rule) => {
                 if rule.unread {
-                    *rule = again::rule(&mut self.ctx.inputs, rule.loc).ok_or_else(|| misread(rule.loc))?;
+                    *rule = again::rule(&mut self.ctx.inputs, &self.ctx.budget, rule.loc)
+                        .ok_or_else(|| misread(rule.loc))?;
                 }
                 self.rule(rule)?;
                 self.check_position(target)
@@ -118,7 +119,7 @@ impl Eval<'_, '_> {
                         return Ok(());
                     }
                     // Those that are joined are needed all at once.
-                    let read = again::elements(&mut self.ctx.inputs, elements.loc);
+                    let read = again::elements(&mut self.ctx.inputs, &self.ctx.budget, elements.loc);
                     *elements = read.ok_or_else(|| misread(elements.loc))?;
                 }
                 let info = self.elements(elements, target)?;

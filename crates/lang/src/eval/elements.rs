@@ -82,7 +82,8 @@ impl Eval<'_, '_> {
                     most = 1;
                 }
             }
-            let elements = reader.next(&mut self.ctx.inputs, most).ok_or_else(|| misread(place))?;
+            let elements =
+                reader.next(&mut self.ctx.inputs, &self.ctx.budget, most).ok_or_else(|| misread(place))?;
             if elements.is_empty() {
                 break;
             }

@@ -100,6 +100,9 @@ impl Expr {
 impl Eval<'_, '_> {
     /// Evaluates an expression in place.
     pub(crate) fn expr(&mut self, e: &mut Expr) -> Result {
+        if self.ctx.budget.step() {
+            return error(e.loc, crate::budget::LATE);
+        }
         // What is looked up, hashed or matched is as wide as it is.
         let apart = matches!(
             e.kind,

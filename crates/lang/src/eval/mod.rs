@@ -36,6 +36,7 @@ mod tunnel_object;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_ruleset::model::{ElementValue, Family, Generation};
@@ -44,6 +45,7 @@ use penstock_sets::ElementList;
 use crate::ast::cmd::{Name, New, ObjKind, Target};
 use crate::ast::expr::Expr;
 use crate::ast::{Cmd, CmdKind, Stmt};
+use crate::budget::Budget;
 use crate::cache::{Cache, SetInfo};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::names::Names;
@@ -54,6 +56,7 @@ pub(crate) use chain::{device_names, priority};
 pub use expand::expand;
 pub(crate) use expr::{bitmask, prefixmask};
 pub(crate) use nat::RANGE_PROTO_SPECIFIED;
+pub(crate) use stmt::LOG_PREFIX_LENGTH;
 
 use context::{Expected, Protocols};
 
@@ -118,6 +121,8 @@ pub struct Context<'a> {
     pub(crate) skipped: bool,
     /// The elements of the command at hand, lowered already: those that were read again have no tree.
     pub(crate) ready: Cell<Option<ReadyElements>>,
+    /// What is left of what the run may take.
+    pub budget: Rc<Budget>,
     /// Errors of the command at hand after which evaluation went on to the next one.
     pub(crate) queued: Vec<Diagnostic>,
     next_id: u32,
@@ -144,6 +149,7 @@ impl<'a> Context<'a> {
             inputs: Inputs::default(),
             skipped: false,
             ready: Cell::default(),
+            budget: Rc::default(),
             queued: Vec::new(),
             next_id: 1,
         }

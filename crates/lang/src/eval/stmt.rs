@@ -17,7 +17,7 @@ use crate::proto::{Proto, network, transport};
 use crate::source::Loc;
 
 /// `NF_LOG_PREFIXLEN` with its terminating zero.
-const LOG_PREFIX_LENGTH: usize = 128;
+pub(crate) const LOG_PREFIX_LENGTH: usize = 128;
 /// nft's number for `log level audit`.
 const LOG_AUDIT: u32 = 8;
 

@@ -7,13 +7,19 @@ use super::plain::Plain;
 use super::{Mode, Parser, sets::Maps};
 use crate::ast::cmd::RuleBlock;
 use crate::ast::expr::{Expr, ExprKind, SetExprFlags};
+use crate::budget::Budget;
 use crate::diag::Diagnostics;
 use crate::lex::{Lexer, Tok};
 use crate::scope::Scope;
 use crate::source::{Inputs, Loc, NoFiles};
 
 /// Runs a parser from a byte of an input on; returns how far it came, unless there was an error.
-fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>)) -> Option<Loc> {
+fn read_at(
+    inputs: &mut Inputs,
+    budget: &Budget,
+    place: Loc,
+    mut read: impl FnMut(&mut Parser<'_>),
+) -> Option<Loc> {
     let (mut scope, mut diags) = (Scope::default(), Diagnostics::default());
     let mut parser = Parser {
         inputs,
@@ -36,6 +42,8 @@ fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>
         variables: 0,
         updates_sets: false,
         skipped: false,
+        budget,
+        operators: None,
     };
     read(&mut parser);
     let last = parser.last;
@@ -43,15 +51,15 @@ fn read_at(inputs: &mut Inputs, place: Loc, mut read: impl FnMut(&mut Parser<'_>
 }
 
 /// The rule at a place; `None` if it was skipped and there is no rule, or more than one.
-pub(crate) fn rule(inputs: &mut Inputs, place: Loc) -> Option<RuleBlock> {
+pub(crate) fn rule(inputs: &mut Inputs, budget: &Budget, place: Loc) -> Option<RuleBlock> {
     let mut rule = None;
-    let last = read_at(inputs, place, |p| rule = p.rule().ok())?;
+    let last = read_at(inputs, budget, place, |p| rule = p.rule().ok())?;
     rule.filter(|_| last.end == place.end)
 }
 
 /// The elements in braces at a place, as an expression.
-pub(crate) fn elements(inputs: &mut Inputs, place: Loc) -> Option<Expr> {
-    let elements = Elements::new(place).next(inputs, usize::MAX).filter(|e| !e.is_empty())?;
+pub(crate) fn elements(inputs: &mut Inputs, budget: &Budget, place: Loc) -> Option<Expr> {
+    let elements = Elements::new(place).next(inputs, budget, usize::MAX).filter(|e| !e.is_empty())?;
     Some(Expr::new(ExprKind::Set { elements, flags: SetExprFlags::default() }, place))
 }
 
@@ -71,12 +79,12 @@ impl Elements {
     }
 
     /// So many, or all that are left. `None` if they were skipped and there is something else.
-    pub(crate) fn next(&mut self, inputs: &mut Inputs, most: usize) -> Option<Vec<Expr>> {
+    pub(crate) fn next(&mut self, inputs: &mut Inputs, budget: &Budget, most: usize) -> Option<Vec<Expr>> {
         let mut out = Vec::with_capacity(most.min(1024));
         let mut right = true;
         let end = self.rest.end;
         let at_first = self.at_first;
-        let last = read_at(inputs, self.rest, |p| {
+        let last = read_at(inputs, budget, self.rest, |p| {
             while right && out.len() < most {
                 p.skip_newlines();
                 // Commas behind one another are one.

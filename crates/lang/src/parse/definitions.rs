@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Bad, MAX_INCLUDES, Parsed, Parser};
+use super::{Bad, MAX_HEIGHT, MAX_INCLUDES, Parsed, Parser, TOO_DEEP};
 use crate::ast::expr::Expr;
+use crate::ast::walk;
 use crate::diag::Diagnostic;
 use crate::lex::{Lexer, Tok};
-use crate::source::{Loc, Origin};
+use crate::source::{Loc, Origin, cannot_read};
+
+/// What is said where definitions come to more than a run may take.
+const TOO_LARGE: &str = "the definitions of this text expand to too many expressions";
 
 impl Parser<'_> {
     /// `include`, `define`, `redefine`, `undefine`: what may stand in every block.
@@ -42,6 +46,9 @@ impl Parser<'_> {
         if !again && self.scope.has(&name.text) {
             return self.error(name.loc, format!("redefinition of symbol '{}'", name.text));
         }
+        if walk::measure(&value).1 > MAX_HEIGHT {
+            return self.error(value.loc, TOO_DEEP);
+        }
         self.scope.define(name, value);
         Ok(())
     }
@@ -68,14 +75,26 @@ impl Parser<'_> {
             return Err(Bad::Item);
         }
         let mut frames = Vec::new();
-        for path in paths {
-            match self.files.read(&path) {
+        // nft passes over directories.
+        for path in paths.into_iter().filter(|path| !path.ends_with('/')) {
+            if self.budget.is_late() {
+                break;
+            }
+            if !self.budget.include() {
+                let most = self.budget.limits().files;
+                return self.error(loc, format!("Too many files are included, max {most}"));
+            }
+            match self.files.include(&path) {
                 Ok(text) => {
+                    if !self.budget.read(text.len()) {
+                        let most = self.budget.limits().bytes;
+                        return self.error(loc, format!("Could not read file \"{path}\": all texts together are longer than {most} bytes"));
+                    }
                     let origin = Origin::File { name: path, from: Some(loc) };
                     frames.push(Lexer::new(self.inputs.add(origin, text)));
                 }
                 Err(text) => {
-                    return self.error(loc, format!("Could not open file \"{path}\": {text}"));
+                    return self.error(loc, cannot_read(&path, &text));
                 }
             }
         }
@@ -107,8 +126,9 @@ impl Parser<'_> {
         self.need_tok(Tok::Dollar)?;
         self.variables += 1;
         let name = self.identifier()?;
-        match self.scope.get(&name.text) {
-            Some(value) => Ok(value.clone()),
+        match self.scope.get(&name.text).cloned() {
+            Some(value) if self.budget.expand(value.size) => Ok(value.expr.clone()),
+            Some(_) => self.error(name.loc, TOO_LARGE),
             None => {
                 let message = match self.similar(&name.text) {
                     Some(similar) => {

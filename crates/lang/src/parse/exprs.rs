@@ -68,21 +68,28 @@ impl Parser<'_> {
     // Operators.
 
     fn basic(&mut self, side: Side) -> Parsed<Expr> {
-        self.binary(side, 0)
+        // The outermost one counts for all that are within it.
+        let outermost = self.operators.is_none();
+        self.operators.get_or_insert(0);
+        let expr = self.binary(side, 0);
+        if outermost {
+            self.operators = None;
+        }
+        expr
     }
 
     fn binary(&mut self, side: Side, level: usize) -> Parsed<Expr> {
         let Some(operators) = LEVELS.get(level) else { return self.operand(side) };
         let start = self.here();
         let mut left = self.binary(side, level + 1)?;
-        let mut count = 0;
         loop {
             let tok = self.tok();
             let Some((_, op)) = operators.iter().find(|(t, _)| *t == tok) else { return Ok(left) };
-            count += 1;
+            let count = self.operators.map_or(1, |count| count + 1);
+            self.operators = Some(count);
             if count > super::MAX_OPERATORS {
                 let loc = self.here();
-                return self.error(loc, "memory exhausted");
+                return self.error(loc, super::TOO_DEEP);
             }
             self.take();
             let right = self.binary(side.operand(), level + 1)?;

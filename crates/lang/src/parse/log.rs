@@ -6,6 +6,7 @@ use super::{Parsed, Parser};
 use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::stmt::{Log, StmtKind};
 use crate::datatype::symbols;
+use crate::eval::LOG_PREFIX_LENGTH;
 use crate::lex::Tok;
 
 /// `NF_LOG_*`.
@@ -105,8 +106,13 @@ impl Parser<'_> {
             rest = &rest[at + 1..];
             let len = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
             let (variable, tail) = rest.split_at(len);
-            match self.scope.get(variable).map(|value| &value.kind) {
-                Some(ExprKind::Symbol { text, .. } | ExprKind::String(text)) => out.push_str(text),
+            match self.scope.get(variable).map(|value| &value.expr.kind) {
+                Some(ExprKind::Symbol { text, .. } | ExprKind::String(text)) => {
+                    // It is too long already: that is said of it later.
+                    if out.len() < LOG_PREFIX_LENGTH {
+                        out.push_str(text);
+                    }
+                }
                 Some(_) => return self.error(name.loc, "Value type cannot be used in log prefix"),
                 None => {
                     let message = format!("unknown identifier '{variable}'");

@@ -54,6 +54,7 @@ mod words;
 mod tests;
 
 use crate::ast::cmd::Cmd;
+use crate::budget::Budget;
 use crate::diag::Diagnostics;
 use crate::lex::{Lexer, Tok, Token};
 use crate::scope::Scope;
@@ -70,8 +71,14 @@ pub const MAX_INCLUDES: usize = 16;
 /// that of its parser's stack.
 const MAX_DEPTH: u32 = 50;
 
-/// How many operators of one kind may follow one another; each one nests the tree a level deeper.
-const MAX_OPERATORS: u32 = 200;
+/// How many operators may stand in one expression, parentheses in it included; each one may nest the tree a level deeper.
+pub(crate) const MAX_OPERATORS: u32 = 200;
+
+/// How deep the tree of a definition may be, with what the definitions in it stand for.
+const MAX_HEIGHT: u32 = MAX_OPERATORS + 2 * MAX_DEPTH;
+
+/// What bison says where its stack would grow beyond bounds.
+pub(crate) const TOO_DEEP: &str = "memory exhausted";
 
 /// What nft says of what may be said only once.
 const TWICE: &str = "You can only specify this once. This statement is duplicated.";
@@ -101,7 +108,7 @@ pub fn parse(
     scope: &mut Scope,
     diags: &mut Diagnostics,
 ) -> Vec<Cmd> {
-    read(inputs, input, files, include_paths, scope, diags, Mode::Trees).cmds
+    read(inputs, input, files, include_paths, scope, diags, Mode::Trees, &Budget::default()).cmds
 }
 
 /// What is kept of rules in blocks and of the elements of sets.
@@ -127,7 +134,9 @@ pub struct Read {
     pub skipped: bool,
 }
 
-/// As [`parse`], keeping only what `mode` says.
+/// As [`parse`], keeping only what `mode` says. Where `budget` is spent reading ends: with an error, or without one where
+/// time is over.
+#[expect(clippy::too_many_arguments, reason = "where the text is, what it may refer to, and how it is read")]
 pub fn read(
     inputs: &mut Inputs,
     input: u32,
@@ -136,6 +145,7 @@ pub fn read(
     scope: &mut Scope,
     diags: &mut Diagnostics,
     mode: Mode,
+    budget: &Budget,
 ) -> Read {
     let frames = vec![Lexer::new(input)];
     let last = Loc { input, start: 0, end: 0 };
@@ -160,6 +170,8 @@ pub fn read(
         variables: 0,
         updates_sets: false,
         skipped: false,
+        budget,
+        operators: None,
     };
     let depth = parser.scope.depth();
     let cmds = parser.commands();
@@ -198,12 +210,19 @@ struct Parser<'a> {
     variables: usize,
     updates_sets: bool,
     skipped: bool,
+    budget: &'a Budget,
+    /// Operators of the expression that is being read, if one is.
+    operators: Option<u32>,
 }
 
 impl Parser<'_> {
     // Tokens.
 
     fn lex(&mut self) -> Token {
+        // Nothing that is read counts any more.
+        if self.budget.step() {
+            return Token { tok: Tok::Eof, loc: self.last };
+        }
         loop {
             let Some(frame) = self.frames.last_mut() else {
                 return Token { tok: Tok::Eof, loc: self.last };

@@ -1,6 +1,6 @@
 //! Syntax errors: how they are told, and where reading goes on behind them.
 
-use super::{Bad, MAX_DEPTH, MAX_ERRORS, Parsed, Parser, words};
+use super::{Bad, MAX_DEPTH, MAX_ERRORS, Parsed, Parser, TOO_DEEP, words};
 use crate::diag::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Loc;
@@ -71,7 +71,7 @@ impl Parser<'_> {
     pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= MAX_DEPTH {
             let loc = self.here();
-            return self.error(loc, "memory exhausted");
+            return self.error(loc, TOO_DEEP);
         }
         self.depth += 1;
         let result = read(self);

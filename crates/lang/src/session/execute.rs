@@ -10,7 +10,7 @@ use penstock_sets::Element;
 use super::{Session, refusals};
 use crate::ast::cmd::{Markup, New};
 use crate::ast::{Cmd, CmdKind};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostic, Diagnostics};
 use crate::eval::{Context, evaluate, expand};
 use crate::lower::{self, Lowered, Places};
 use crate::parse::MAX_ERRORS;
@@ -157,6 +157,13 @@ impl Session<'_> {
             if *answers {
                 stdout.push_str(&step.debug);
                 match self.answer(&step, transaction.working(), *now) {
+                    // It may be asked for again and again.
+                    Ok(text) if !self.budget.answer(text.len()) => {
+                        let most = self.options.limits.output;
+                        let message = format!("the answers to this text are longer than {most} bytes");
+                        diags.push(Diagnostic::error(step.cmd.loc, message));
+                        *answers = false;
+                    }
                     // A listing may be large, and is mostly all there is.
                     Ok(text) if stdout.is_empty() => *stdout = text,
                     Ok(text) => stdout.push_str(&text),
@@ -203,7 +210,9 @@ impl Session<'_> {
                     name: applied.name,
                     places,
                 })),
-                Err(e) => diags.push(refusals::diagnostic(&e, &what, &places, transaction.working())),
+                Err(e) => {
+                    diags.push_with(|| refusals::diagnostic(&e, &what, &places, transaction.working()));
+                }
             }
         }
     }

@@ -35,6 +35,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,6 +45,7 @@ use penstock_ruleset::link::{CannotOffload, LinkError, Linked};
 use penstock_ruleset::model::Generation;
 
 use crate::ast::{Cmd, CmdKind};
+use crate::budget::{Budget, LATE, Limits};
 use crate::datatype::Format;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::eval::Context;
@@ -51,9 +53,9 @@ use crate::json;
 use crate::lint;
 use crate::names::Names;
 use crate::optimize::{Merge, optimize};
-use crate::parse::{self, Mode, parse};
+use crate::parse::{self, Mode};
 use crate::scope::Scope;
-use crate::source::{Files, Inputs, Origin};
+use crate::source::{Files, Inputs, Origin, cannot_read};
 use execute::Execution;
 use refusals::{blame, refused_offload};
 use replay::Replay;
@@ -90,6 +92,8 @@ pub struct Options {
     pub runnable_only: bool,
     /// Texts whose evaluation is not done by then are refused.
     pub deadline: Option<Instant>,
+    /// What a text may come to.
+    pub limits: Limits,
     /// The text is all that there is to be: the ruleset begins anew with it, as behind `flush ruleset`.
     pub anew: bool,
     /// Whoever asks may only look: what would change or reset anything is refused.
@@ -137,12 +141,14 @@ pub struct Session<'a> {
     files: &'a dyn Files,
     names: &'a dyn Names,
     scope: Scope,
+    /// What is left of what the text at hand may take.
+    budget: Rc<Budget>,
 }
 
 impl<'a> Session<'a> {
     /// With no names defined.
     pub fn new(options: Options, files: &'a dyn Files, names: &'a dyn Names) -> Self {
-        Session { options, files, names, scope: Scope::default() }
+        Session { options, files, names, scope: Scope::default(), budget: Rc::default() }
     }
 
     /// Runs a file by its name.
@@ -150,7 +156,7 @@ impl<'a> Session<'a> {
         match self.files.read(name) {
             Ok(text) => self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now),
             Err(reason) => Outcome {
-                stderr: format!("internal:0:0-0: Error: Could not open file \"{name}\": {reason}\n\n\n"),
+                stderr: format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(name, &reason)),
                 ..Outcome::default()
             },
         }
@@ -210,12 +216,18 @@ impl<'a> Session<'a> {
         now: u64,
         gate: &mut Gate<'_>,
     ) -> Result<Outcome, Inputs> {
+        self.budget = Rc::new(Budget::new(self.options.limits, self.options.deadline));
         let scope = self.scope.clone();
         let mut inputs = Inputs::default();
         let mut diags = Diagnostics::default();
         let mut out = Outcome::default();
         self.define_variables(&mut inputs, &mut diags);
         let first_definition = self.scope.definitions();
+        let most = self.options.limits.bytes;
+        if !self.budget.read(text.len()) {
+            let stderr = format!("Error: the text is longer than {most} bytes\n");
+            return Ok(Outcome { stderr, ..Outcome::default() });
+        }
         let input = inputs.add(origin, text.clone());
         let paths = &self.options.include_paths;
         let json = if self.options.json { json::read(&text, input, &mut diags) } else { None };
@@ -224,10 +236,22 @@ impl<'a> Session<'a> {
         let (mut cmds, in_one_go, skipped) = match json {
             Some(cmds) => (cmds, false, false),
             None => {
-                let read = parse::read(&mut inputs, input, files, paths, &mut self.scope, &mut diags, mode);
+                let read = parse::read(
+                    &mut inputs,
+                    input,
+                    files,
+                    paths,
+                    &mut self.scope,
+                    &mut diags,
+                    mode,
+                    &self.budget,
+                );
                 (read.cmds, !read.updates_sets, read.skipped)
             }
         };
+        if self.is_late() {
+            return Ok(self.too_late(scope));
+        }
         if self.options.anew {
             cmds.insert(0, Cmd::flush_ruleset(input));
         }
@@ -246,6 +270,9 @@ impl<'a> Session<'a> {
         let generation = ruleset.generation();
         if trees && !diags.has_errors() {
             let Some(mut ctx) = self.rehearse(cmds.clone(), &generation, ruleset, now, &mut diags) else {
+                if self.is_late() {
+                    return Ok(self.too_late(scope));
+                }
                 out.stderr.push_str(&self.render(&diags, &inputs));
                 return Ok(out);
             };
@@ -260,21 +287,20 @@ impl<'a> Session<'a> {
         }
         let mut ctx = Context::new(&generation, self.names);
         ctx.now = now;
+        ctx.budget = self.budget.clone();
         ctx.inputs = inputs.clone();
         ctx.skipped = skipped;
         let mut execution = Execution::new(ruleset.begin_at(now), now);
         self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
         if self.is_late() {
-            self.scope = scope;
-            let stderr = "Error: evaluation takes longer than is allowed; nothing is changed\n".into();
-            return Ok(Outcome { stderr, ..Outcome::default() });
+            return Ok(self.too_late(scope));
         }
         if skipped && (diags.has_errors() || execution.diags.has_errors()) {
             return Err(inputs);
         }
         if !diags.has_errors() {
             let Execution { mut transaction, mut done, diags: refused, stdout, .. } = execution;
-            diags.list.extend(refused.list);
+            diags.append(refused);
             out.stdout = stdout;
             if !diags.has_errors() && transaction.is_changed() {
                 if self.options.read_only {
@@ -333,14 +359,7 @@ impl<'a> Session<'a> {
         if !self.options.lint {
             return diags.render(inputs);
         }
-        let mut out = String::new();
-        for diagnostic in &diags.list {
-            out.push_str(&diagnostic.render(inputs));
-            if let Some(note) = lint::suggest::note(diagnostic, inputs) {
-                out.push_str(&format!("{note}\n"));
-            }
-        }
-        out
+        diags.render_with(inputs, |diagnostic| lint::suggest::note(diagnostic, inputs))
     }
 
     /// Runs commands to see what they define, and whether they are right: what is refused is not to be told in the words
@@ -355,17 +374,24 @@ impl<'a> Session<'a> {
     ) -> Option<Context<'a>> {
         let mut ctx = Context::new(generation, self.names);
         ctx.now = now;
+        ctx.budget = self.budget.clone();
         let mut execution = Execution { answers: false, ..Execution::new(ruleset.begin_at(now), now) };
         self.process(cmds, &mut ctx, diags, &mut execution, false);
         if !diags.has_errors() {
-            diags.list.extend(execution.diags.list);
+            diags.append(execution.diags);
         }
         (!diags.has_errors()).then_some(ctx)
     }
 
     /// Whether [`Options::deadline`] is over.
     fn is_late(&self) -> bool {
-        self.options.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.budget.is_late()
+    }
+
+    /// What comes of a text that took too long: nothing, and names stand for what they did before.
+    fn too_late(&mut self, scope: Scope) -> Outcome {
+        self.scope = scope;
+        Outcome { stderr: format!("Error: {LATE}\n"), ..Outcome::default() }
     }
 
     fn define_variables(&mut self, inputs: &mut Inputs, diags: &mut Diagnostics) {
@@ -377,7 +403,8 @@ impl<'a> Session<'a> {
             text.push_str(&format!("define {name}={value};\n"));
         }
         let input = inputs.add(Origin::CommandLine, text);
-        parse(inputs, input, self.files, &self.options.include_paths, &mut self.scope, diags);
+        let (files, paths) = (self.files, &self.options.include_paths);
+        parse::read(inputs, input, files, paths, &mut self.scope, diags, Mode::Trees, &self.budget);
     }
 }
 

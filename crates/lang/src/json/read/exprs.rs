@@ -6,6 +6,7 @@ use super::{Reader, expr, maybe_text, type_name};
 use crate::ast::expr::{BinOp, ByteOrder, Expr, ExprKind, SetElem, SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::stmt::Stmt;
 use crate::datatype::{DataType, Type};
+use crate::parse::{MAX_OPERATORS, TOO_DEEP};
 use crate::source::Loc;
 
 /// Kinds of place in which only some expressions may stand, as bits: one within another counts as both.
@@ -276,17 +277,20 @@ impl Reader<'_> {
 
     /// Two operands, or more that are taken from the left.
     fn binop(&mut self, op: BinOp, body: &Value) -> Option<Expr> {
-        let (left, right) = match body.as_array().map(Vec::as_slice) {
+        let count = body.as_array().map_or(1, Vec::len);
+        if self.operators + count > MAX_OPERATORS as usize {
+            return self.error(TOO_DEEP);
+        }
+        self.operators += count;
+        let result = match body.as_array().map(Vec::as_slice) {
             Some([first, second, more @ ..]) if !more.is_empty() => {
-                let mut result = self.binop_of(op, first, second)?;
-                for right in more {
-                    result = self.operator(op, result, right)?;
-                }
-                return Some(result);
+                let first = self.binop_of(op, first, second);
+                more.iter().fold(first, |result, right| self.operator(op, result?, right))
             }
-            _ => self.pair(body)?,
+            _ => self.pair(body).and_then(|(left, right)| self.binop_of(op, left, right)),
         };
-        self.binop_of(op, left, right)
+        self.operators -= count;
+        result
     }
 
     fn binop_of(&mut self, op: BinOp, left: &Value, right: &Value) -> Option<Expr> {

@@ -36,7 +36,7 @@ pub fn read(text: &str, input: u32, diags: &mut Diagnostics) -> Option<Vec<Cmd>>
     if !document.is_object() && !document.is_array() {
         return None;
     }
-    let mut reader = Reader { diags, input, context: 0 };
+    let mut reader = Reader { diags, input, context: 0, operators: 0 };
     Some(reader.document(&document).unwrap_or_default())
 }
 
@@ -46,6 +46,8 @@ struct Reader<'a> {
     input: u32,
     /// In which kind of place the expression at hand stands: bits of [`exprs::Place`].
     context: u32,
+    /// Operators around the expression at hand: each nests the tree a level deeper.
+    operators: usize,
 }
 
 impl Reader<'_> {
