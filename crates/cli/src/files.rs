@@ -174,4 +174,45 @@ mod tests {
             assert_eq!(got.as_deref().map_err(String::as_str), expected, "{command}");
         }
     }
+
+    #[test]
+    fn only_files_are_included_and_pipes_are_read_where_the_caller_names_them() {
+        let directory = std::env::temp_dir().join(format!("penstock-files-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("directory")).expect("the directory is writable");
+        let at = |name: &str| directory.join(name).display().to_string();
+        std::fs::write(at("file"), "text").expect("the directory is writable");
+        let _socket =
+            std::os::unix::net::UnixListener::bind(at("socket")).expect("the directory is writable");
+        let pipe = CString::new(at("pipe")).expect("a path");
+        // SAFETY: a C string, which lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        let files = SystemFiles::default();
+        for (name, included, read) in [
+            ("file", Ok("text"), Some(Ok("text"))),
+            ("none", Err("No such file or directory"), Some(Err("No such file or directory"))),
+            ("directory", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
+            ("socket", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
+            // Nobody writes to it: it would be waited for.
+            ("pipe", Err(NOT_REGULAR), None),
+            ("/dev/zero", Err(NOT_REGULAR), Some(Err(NOT_REGULAR))),
+            ("/dev/null", Err(NOT_REGULAR), Some(Ok(""))),
+            ("/dev/stdin", Err(NOT_REGULAR), None),
+        ] {
+            let path = if name.starts_with('/') { name.to_owned() } else { at(name) };
+            let owned = |said: Result<&str, &str>| said.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(files.include(&path), owned(included), "{name}");
+            if let Some(read) = read {
+                assert_eq!(files.read(&path), owned(read), "{name}");
+            }
+            // Of what the dataplane asks for only the file of the call is more than an included one.
+            let called = CalledFiles { files, own: Some("/dev/null") };
+            let expected = if path == "/dev/null" { Ok("") } else { included };
+            assert_eq!(called.read(&path), owned(expected), "{name}");
+        }
+        let writer = std::thread::spawn(move || std::fs::write(pipe.to_str().unwrap_or(""), "from a pipe"));
+        assert_eq!(files.read(&at("pipe")), Ok("from a pipe".into()));
+        assert!(writer.join().is_ok_and(|written| written.is_ok()));
+        assert_eq!(files.glob(&at("[df]*")), [at("directory") + "/", at("file")]);
+        let _ = std::fs::remove_dir_all(&directory);
+    }
 }

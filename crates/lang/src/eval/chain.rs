@@ -58,6 +58,9 @@ pub(crate) fn device_names(e: &Expr, out: &mut Vec<(Arc<str>, crate::source::Loc
             if text.len() > 15 {
                 return error(e.loc, "device name is too long");
             }
+            if text.is_empty() {
+                return error(e.loc, "Could not process rule: Invalid argument");
+            }
             out.push((text.clone(), e.loc));
             Ok(())
         }

@@ -35,7 +35,12 @@ struct Chain {
     rest: Vec<usize>,
     /// The rule that no packet passes, and whether that was told.
     closed: Option<(Loc, bool)>,
+    /// Pairs of rules that were compared.
+    compared: usize,
 }
+
+/// Pairs of rules of a chain that are compared at most: the number of pairs grows with the square of that of rules.
+const MOST_PAIRS: usize = 4_000_000;
 
 /// What a rule does.
 #[derive(Default)]
@@ -117,6 +122,9 @@ impl Chain {
             }
             return;
         }
+        if self.compared > MOST_PAIRS || ctx.budget.step() {
+            return;
+        }
         let read = Rule::read(rule, family, table, ctx);
         if let Some(by) = self.that_leaves_nothing(&read, family) {
             let place = line_of(by.loc, loc, inputs);
@@ -156,15 +164,18 @@ impl Chain {
 
     /// The first ending that takes all packets of a rule. One that is indexed has all of the rule's values, so also the
     /// first of them.
-    fn that_leaves_nothing(&self, rule: &Rule, family: Family) -> Option<&Ending> {
+    fn that_leaves_nothing(&mut self, rule: &Rule, family: Family) -> Option<&Ending> {
         let indexed = rule.matches.iter().filter_map(|m| {
             let first = m.values()?.first()?.first()?.0;
             let selector = self.selectors.iter().position(|s| *s == m.selector)?;
             self.by_value.get(&(selector, first))
         });
         let candidates = indexed.chain([&self.rest]).flatten();
-        let found = candidates.filter(|n| self.endings[**n].leaves_nothing(rule, family)).min()?;
-        self.endings.get(*found)
+        let mut compared = 0;
+        let candidates = candidates.inspect(|_| compared += 1);
+        let found = candidates.filter(|n| self.endings[**n].leaves_nothing(rule, family)).min().copied();
+        self.compared += compared;
+        self.endings.get(found?)
     }
 }
 

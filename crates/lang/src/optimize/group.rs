@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::quiet::QuietChains;
 use super::row::{Cell, End, Row};
 use crate::ast::stmt::Nat;
+use crate::budget::Budget;
 use crate::selector::{Ranges, overlap};
 
 /// What rules become.
@@ -28,6 +29,7 @@ pub(super) struct Group<'r> {
     pub key: Vec<usize>,
     quiet: QuietChains<'r>,
     values: Values,
+    budget: &'r Budget,
 }
 
 /// The values that rules of the group are for.
@@ -64,12 +66,12 @@ impl Values {
     }
 
     /// Adds values of one rule if `worst` allows them.
-    fn add(&mut self, new: &[Ranges], worst: Meets) -> bool {
+    fn add(&mut self, new: &[Ranges], worst: Meets, budget: &Budget) -> bool {
         let before = (self.ranges.len(), self.repeated);
         let mut added = Vec::new();
         for value in new {
             let meets = self.meets(value);
-            if meets > worst {
+            if meets > worst || budget.step() {
                 self.ranges.truncate(before.0);
                 self.repeated = before.1;
                 added.iter().for_each(|p| {
@@ -133,7 +135,7 @@ fn same_nat(a: &Nat, b: &Nat) -> bool {
 
 impl<'r> Group<'r> {
     /// A group of one; `None` if no rule could join it.
-    pub fn start(row: &'r Row, quiet: QuietChains<'r>) -> Option<Self> {
+    pub fn start(row: &'r Row, quiet: QuietChains<'r>, budget: &'r Budget) -> Option<Self> {
         let into = match &row.end {
             End::Map { .. } => Into::JoinedMap,
             End::Nat(_) => Into::NatMap,
@@ -149,9 +151,9 @@ impl<'r> Group<'r> {
         if !fits {
             return None;
         }
-        let mut group = Group { rows: Vec::new(), into, key, quiet, values: Values::default() };
+        let mut group = Group { rows: Vec::new(), into, key, quiet, values: Values::default(), budget };
         let values = group.values_of(row)?;
-        (group.is_quiet(row) && group.values.add(&values, group.worst(row, into))).then(|| {
+        (group.is_quiet(row) && group.values.add(&values, group.worst(row, into), budget)).then(|| {
             group.rows.push(row);
             group
         })
@@ -223,7 +225,7 @@ impl<'r> Group<'r> {
         if self.values.points.len() + self.values.ranges.len() + values.len() > MAX_ELEMENTS {
             return false;
         }
-        if !self.is_quiet(row) || !self.values.add(&values, self.worst(row, into)) {
+        if !self.is_quiet(row) || !self.values.add(&values, self.worst(row, into), self.budget) {
             return false;
         }
         self.into = into;

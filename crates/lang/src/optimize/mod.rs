@@ -95,9 +95,13 @@ fn merge_chain(
     let quiet = quiet.of(place.family, &place.table);
     let mut out = Vec::with_capacity(rules.len());
     let mut at = 0;
+    let budget = ctx.budget.clone();
     while at < rules.len() {
+        if budget.is_late() {
+            return;
+        }
         let mut end = at + 1;
-        if let Some(mut group) = rows[at].as_ref().and_then(|row| Group::start(row, quiet)) {
+        if let Some(mut group) = rows[at].as_ref().and_then(|row| Group::start(row, quiet, &budget)) {
             while end < rules.len() && rows[end].as_ref().is_some_and(|row| group.join(row)) {
                 end += 1;
             }

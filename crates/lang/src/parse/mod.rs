@@ -285,7 +285,10 @@ impl Parser<'_> {
     fn text(&self, token: Token) -> &str {
         let text = self.inputs.slice(token.loc);
         match token.tok {
-            Tok::Quoted => text.get(1..text.len().saturating_sub(1)).unwrap_or(""),
+            // To nft a string ends where one of C does.
+            Tok::Quoted => {
+                text.get(1..text.len().saturating_sub(1)).and_then(|t| t.split('\0').next()).unwrap_or("")
+            }
             Tok::Str if text.starts_with('[') => text.get(1..text.len().saturating_sub(1)).unwrap_or(""),
             _ => text,
         }

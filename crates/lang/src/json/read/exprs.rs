@@ -218,7 +218,7 @@ impl Reader<'_> {
             _ => self.maybe_number::<u32>(object, "timeout")?.map(|s| u64::from(s) * 1000),
         };
         elem.expires = self.maybe_number::<u32>(object, "expires")?.map(|s| u64::from(s) * 1000);
-        elem.comment = maybe_text(object, "comment").map(Into::into);
+        elem.comment = self.short_comment(object)?;
         for (name, body) in object {
             if let Some(kind) = self.stateful(name, body) {
                 elem.stmts.push(Stmt { kind: kind?, loc: Loc::NOWHERE });

@@ -36,8 +36,22 @@ pub fn read(text: &str, input: u32, diags: &mut Diagnostics) -> Option<Vec<Cmd>>
     if !document.is_object() && !document.is_array() {
         return None;
     }
+    // jansson, by which nft reads, takes no text with such a character in it.
+    if text.contains("u0000") && has_nul(&document) {
+        return None;
+    }
     let mut reader = Reader { diags, input, context: 0, operators: 0 };
     Some(reader.document(&document).unwrap_or_default())
+}
+
+/// Whether a text anywhere in a value has the character that ends a string in C.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(list) => list.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Messages go to the diagnostics, the commands come back.

@@ -35,7 +35,21 @@ fn symbol(text: &str) -> Expr {
     expr(ExprKind::Symbol { kind: SymbolKind::Value, text: text.into() })
 }
 
+/// Longest comment of a rule or an element: with its kind and length it fills what the kernel keeps for the user
+/// (`NFT_USERDATA_MAXLEN`), ending in a zero.
+const COMMENT_MAX: usize = 256 - 3;
+
 impl Reader<'_> {
+    /// The comment of a rule or an element, if there.
+    pub(super) fn short_comment(&mut self, object: &Object) -> Option<Option<Arc<str>>> {
+        match comment(object) {
+            Some(comment) if comment.len() > COMMENT_MAX => {
+                self.error(format!("comment too long, {COMMENT_MAX} characters maximum allowed"))
+            }
+            comment => Some(comment),
+        }
+    }
+
     /// Family and table of something that goes by name or, to be deleted, by handle.
     fn name_or_handle(&mut self, object: &Object, verb: Verb, what: &str) -> Option<Target> {
         if !matches!(verb, Verb::Delete { .. }) {
@@ -180,7 +194,8 @@ impl Reader<'_> {
                 None => return self.error(format!("Parsing expr array at index {i} failed.")),
             }
         }
-        Some(RuleBlock { stmts, comment: comment(object), loc: Loc::NOWHERE, ..RuleBlock::default() })
+        let comment = self.short_comment(object)?;
+        Some(RuleBlock { stmts, comment, loc: Loc::NOWHERE, ..RuleBlock::default() })
     }
 
     pub(super) fn set(&mut self, object: &Object, verb: Verb, map: bool) -> Option<Cmd> {
@@ -401,6 +416,9 @@ impl Reader<'_> {
             }
             ObjectType::CtHelper => {
                 let helper = self.text(object, "type", 0)?;
+                if helper.is_empty() {
+                    return self.error("Could not process rule: Numerical result out of range");
+                }
                 if helper.len() >= HELPER_MAX {
                     return self
                         .error(format!("Invalid CT helper type '{helper}', max length is {HELPER_MAX}."));
