@@ -172,11 +172,15 @@ fn path(view: &View<'_>, metrics: &mut Metrics) {
         ("transmitted", counters.transmitted),
         ("taken", counters.taken),
         ("dropped", counters.dropped()),
+        ("from_host", counters.from_host),
+        ("originated", counters.originated),
+        ("absorbed", counters.absorbed),
     ];
     metrics.counters("packets", "Packets, by what became of them.", "stage", stages);
     let drops = counters.all_drops().map(|(reason, count)| (reason.text(), count));
     metrics.counters("drops", "Packets that were dropped, by reason.", "reason", drops);
     metrics.gauge("queued", "Packets that wait for programs.", status.queued);
+    metrics.gauge("waiting", "Packets that wait for anything.", status.account().waiting);
     let workers = || status.workers.iter().enumerate().map(|(number, worker)| (number.to_string(), worker));
     metrics.family("worker_frames", "counter", "Frames of a worker, by what it did with them.");
     for (number, worker) in workers() {
@@ -259,6 +263,10 @@ mod tests {
             flow_counts: Default::default(),
             tracking: Default::default(),
             queued: 0,
+            waiting: 0,
+            between: 0,
+            ignored: 0,
+            elsewhere: 0,
             undelivered: 0,
             offloaded: Vec::new(),
             compile_error: None,

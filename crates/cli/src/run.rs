@@ -134,7 +134,7 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(error) = path.compile_error() {
         eprintln!("Warning: {error}; the interpreter has run instead");
     }
-    let summary = Summary { inputs: &inputs, output: &output, counters: path.counters(), elapsed };
+    let summary = Summary { inputs: &inputs, output: &output, counters: &path.counters(), elapsed };
     eprint!("{summary}");
     Ok(whole)
 }

@@ -249,6 +249,12 @@ fn words(view: &View<'_>) -> String {
     for (reason, count) in counters.all_drops() {
         let _ = writeln!(out, "  {count:>12} {reason}");
     }
+    let account = status.account();
+    let _ = writeln!(
+        out,
+        "from the host {}, originated {}, absorbed {}, ignored {}, waiting {}",
+        account.from_host, account.originated, account.absorbed, account.ignored, account.waiting
+    );
     if status.undelivered > 0 {
         let _ = writeln!(out, "  {:>12} for the host, but by no port", status.undelivered);
     }
@@ -296,7 +302,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
             })
         })
         .collect();
-    let counters = &status.counters;
+    let (counters, account) = (&status.counters, status.account());
     let drops: serde_json::Map<_, _> =
         counters.all_drops().map(|(reason, count)| (reason.text().to_owned(), count.into())).collect();
     json!({
@@ -317,6 +323,18 @@ fn json(view: &View<'_>) -> serde_json::Value {
             "transmitted": counters.transmitted,
             "delivered": counters.delivered,
             "dropped": counters.dropped(),
+        },
+        "account": {
+            "received": account.received,
+            "from_host": account.from_host,
+            "originated": account.originated,
+            "transmitted": account.transmitted,
+            "delivered": account.delivered,
+            "dropped": account.dropped,
+            "absorbed": account.absorbed,
+            "ignored": account.ignored,
+            "waiting": account.waiting,
+            "missing": account.missing(),
         },
         "drops": drops,
         "rules": most::rules(view),
@@ -342,5 +360,6 @@ fn json(view: &View<'_>) -> serde_json::Value {
         },
         "queued": status.queued,
         "undelivered": status.undelivered,
+        "elsewhere": status.elsewhere,
     })
 }

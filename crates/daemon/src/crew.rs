@@ -245,6 +245,11 @@ impl Crew {
         }
     }
 
+    /// Frames that wait for the first fragment of their datagram, and those that are not counted as lost yet.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.datagrams.waiting() + self.own.len() as u64 + self.handing.refused + self.handing.late
+    }
+
     /// Wakes those who were given something.
     pub(crate) fn wake(&mut self) {
         if self.given_to == 0 {

@@ -84,6 +84,11 @@ impl Datagrams {
         Fate::To(worker, waiting)
     }
 
+    /// Fragments that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.known.values().map(|known| known.waiting.len() as u64).sum()
+    }
+
     /// Forgets what took too long; how many fragments end by that.
     pub(crate) fn pass_time(&mut self, now: u64) -> u64 {
         let mut ended = 0;

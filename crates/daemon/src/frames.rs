@@ -74,7 +74,10 @@ pub(crate) fn send_from_host(
     time: u64,
 ) {
     let Some(device) = sink.ports.get(port).map(|out| out.index) else { return };
-    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else { return };
+    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else {
+        sink.ignored += 1;
+        return;
+    };
     let mut room = std::mem::take(&mut sink.untagged);
     let bytes = without(frame.bytes, tags, &mut room);
     path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);

@@ -111,6 +111,10 @@ pub(crate) struct LiveSink {
     line: String,
     /// Packets for the host that no port could take there.
     pub(crate) undelivered: u64,
+    /// Packets sent by devices that are no ports.
+    pub(crate) elsewhere: u64,
+    /// Frames of the host that count at another port.
+    pub(crate) ignored: u64,
 }
 
 impl LiveSink {
@@ -142,6 +146,8 @@ impl LiveSink {
             untagged: Vec::new(),
             line: String::new(),
             undelivered: 0,
+            elsewhere: 0,
+            ignored: 0,
         }
     }
 
@@ -225,6 +231,7 @@ impl Sink for LiveSink {
             port.tx.send(frame, meta.gso, meta.mark);
             return;
         }
+        self.elsewhere += 1;
         if !device.has_link_header() {
             let bare = self.bare.entry(device.index).or_insert_with(|| BareTx::open(device.index).ok());
             let sent = bare.as_mut().is_some_and(|tx| tx.send(frame, meta.mark));
@@ -232,8 +239,9 @@ impl Sink for LiveSink {
             return;
         }
         let other = self.others.entry(device.index).or_insert_with(|| PacketTx::open(device.index).ok());
-        if let Some(tx) = other {
-            tx.send(frame, meta.gso, meta.mark);
+        match other {
+            Some(tx) => tx.send(frame, meta.gso, meta.mark),
+            None => self.undelivered += 1,
         }
     }
 

@@ -57,6 +57,15 @@ pub struct Status {
     pub flows: u64,
     /// What happened to flows.
     pub flow_counts: FlowCounts,
+    /// Packets that wait: for programs, neighbours, the rest of their fragments, in queues, or for another worker.
+    pub waiting: u64,
+    /// Frames given to other workers less those got from them (modulo 2^64); summed over all workers, frames on
+    /// their way between them.
+    pub between: u64,
+    /// Frames of the host's bridge that it has sent by several ports, and that counted once.
+    pub ignored: u64,
+    /// Packets sent by devices that are no ports.
+    pub elsewhere: u64,
     /// What happened to connections.
     pub tracking: Statistics,
     /// Packets that wait for programs.
@@ -69,7 +78,57 @@ pub struct Status {
     pub compile_error: Option<String>,
 }
 
+/// Where packets came from, and what became of them. Once all workers have done what they received, as many came as went
+/// ([`Account::missing`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Frames from wires.
+    pub received: u64,
+    /// Frames from the host.
+    pub from_host: u64,
+    /// Answers, copies, and pieces of other packets, which the path made.
+    pub originated: u64,
+    /// Packets sent by ports and other devices.
+    pub transmitted: u64,
+    /// Packets for the host.
+    pub delivered: u64,
+    /// Packets that were dropped, for all reasons.
+    pub dropped: u64,
+    /// Packets that ended in others: fragments put together, packets cut into pieces or sent on as copies.
+    pub absorbed: u64,
+    /// Frames of the host's bridge that it has sent by several ports, and that counted once.
+    pub ignored: u64,
+    /// Packets that wait.
+    pub waiting: u64,
+}
+
+impl Account {
+    /// Packets that came and of which nothing is known. Below 0 if more went than came.
+    pub fn missing(&self) -> i64 {
+        let came = self.received + self.from_host + self.originated;
+        let went =
+            self.transmitted + self.delivered + self.dropped + self.absorbed + self.ignored + self.waiting;
+        came.wrapping_sub(went) as i64
+    }
+}
+
 impl Status {
+    /// Where all packets came from, and what became of them.
+    pub fn account(&self) -> Account {
+        let Status { counters, ports, .. } = self;
+        Account {
+            received: ports.iter().map(|p| p.traffic.received.frames).sum(),
+            from_host: ports.iter().map(|p| p.traffic.from_host.frames).sum(),
+            originated: counters.originated,
+            transmitted: counters.transmitted,
+            delivered: counters.delivered,
+            dropped: counters.dropped(),
+            absorbed: counters.absorbed,
+            ignored: self.ignored,
+            waiting: self.waiting.wrapping_add(self.between),
+        }
+    }
+
     /// Adds what another worker says.
     pub(crate) fn add(&mut self, other: Status) {
         for (port, more) in self.ports.iter_mut().zip(other.ports) {
@@ -86,6 +145,10 @@ impl Status {
         self.flow_counts = self.flow_counts.plus(&other.flow_counts);
         self.tracking.add(&other.tracking);
         self.queued += other.queued;
+        self.waiting += other.waiting;
+        self.between = self.between.wrapping_add(other.between);
+        self.ignored += other.ignored;
+        self.elsewhere += other.elsewhere;
         self.undelivered += other.undelivered;
         self.compile_error = self.compile_error.take().or(other.compile_error);
     }

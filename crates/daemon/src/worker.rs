@@ -457,7 +457,11 @@ impl Worker {
         Status {
             workers: vec![worker],
             ports: self.names.iter().enumerate().filter_map(port).collect(),
-            counters: self.path.counters().clone(),
+            counters: self.path.counters(),
+            waiting: self.path.waiting() + self.crew.as_ref().map_or(0, Crew::waiting),
+            between: handing.given.wrapping_sub(handing.taken),
+            ignored: self.sink.ignored,
+            elsewhere: self.sink.elsewhere,
             connections: self.path.conntrack().count().into(),
             flows: self.path.flow_count() as u64,
             flow_counts: self.path.flow_counts(),

@@ -56,10 +56,12 @@ impl<S: Sink> Worker<'_, S> {
         /// `NF_RECURSION_LIMIT`.
         const LIMIT: u32 = 2;
         if self.state.between_devices > LIMIT {
+            self.state.counters.originated += 1;
             return self.drop(DropReason::Recursion, frame);
         }
         self.state.between_devices += 1;
         self.nested(frame.meta.time, |worker, copy| {
+            worker.state.counters.originated += 1;
             copy.clone_from(frame);
             send(worker, copy);
         });
@@ -92,6 +94,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         let Some(way) = way else { return };
         self.nested(packet.meta.time, |worker, copy| {
+            worker.state.counters.originated += 1;
             copy.clone_from(packet);
             copy.data_at_network();
             copy.meta.ct = Ct { info: CtInfo::Untracked, ..Ct::default() };

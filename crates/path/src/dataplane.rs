@@ -240,8 +240,23 @@ impl Dataplane {
     }
 
     /// What happened so far.
-    pub fn counters(&self) -> &Counters {
-        &self.state.counters
+    pub fn counters(&self) -> Counters {
+        let State { fragments4, fragments6, conntrack6, counters, .. } = &self.state;
+        let ended =
+            [fragments4.account(), fragments6.account(), conntrack6.account()].map(|(_, ended)| ended);
+        let mut counters = counters.clone();
+        counters.absorbed += ended.iter().sum::<u64>();
+        counters
+    }
+
+    /// Packets that wait: for a listener, a neighbour's link address, the rest of their fragments, or in the queue of a
+    /// device.
+    pub fn waiting(&self) -> u64 {
+        let State { fragments4, fragments6, conntrack6, queues, unresolved, tc, .. } = &self.state;
+        let parts =
+            [fragments4.account(), fragments6.account(), conntrack6.account()].map(|(parts, _)| parts);
+        let in_queues = tc.as_ref().map_or(0, |tc| tc.waiting());
+        (parts.iter().sum::<usize>() + queues.len() + unresolved.count() + in_queues) as u64
     }
 
     /// Counts packets that came for this dataplane and ended before it had them.
@@ -352,6 +367,7 @@ impl Dataplane {
     pub fn send_raw<S: Sink>(&mut self, device: u32, bytes: &[u8], time: u64, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(time);
+            worker.state.counters.from_host += 1;
             worker.raw_frame(&Frame { device, bytes, time }, None, packet);
             worker.drain();
         });
@@ -413,6 +429,7 @@ impl Dataplane {
         let straight = engine != Engine::Interpreter;
         let mut worker = Worker { net, image: &linked.image, hooks, code, straight, settings, state, sink };
         work(&mut worker, packets);
+        debug_assert_eq!(self.counters().unaccounted(), self.waiting() as i64, "{:?}", self.counters());
     }
 }
 

@@ -181,9 +181,14 @@ impl<S: Sink> Worker<'_, S> {
         let spare = &mut self.state.spare;
         let took = self.state.conntrack6.take(key, &part, packet, bounds, || spare.pop().unwrap_or_default());
         let mut whole = match took {
-            // What is there already counts as taken, too (nf_ct_frag6_queue()).
-            Took::Waits | Took::Duplicate => {
+            Took::Waits => {
                 self.state.counters.taken += 1;
+                return Gathered::Gone;
+            }
+            // What is there already counts as taken, too (nf_ct_frag6_queue()).
+            Took::Duplicate => {
+                self.state.counters.taken += 1;
+                self.state.counters.absorbed += 1;
                 return Gathered::Gone;
             }
             Took::Complete(whole) => whole,
@@ -407,7 +412,8 @@ impl<S: Sink> Worker<'_, S> {
     fn ip4_expired(&mut self, gone: &mut Waiting, user: User, now: u64) {
         let device = gone.device;
         let Some(mut first) = gone.take_first() else {
-            return self.state.counters.count(DropReason::ReassemblyTimeout);
+            let packets = u64::from(!gone.has_no_part());
+            return self.state.counters.count_several(DropReason::ReassemblyTimeout, packets);
         };
         first.meta.time = now;
         first.meta.iif = device;
@@ -426,7 +432,8 @@ impl<S: Sink> Worker<'_, S> {
     fn ip6_expired(&mut self, gone: &mut Waiting, now: u64) {
         let device = gone.device;
         let Some(mut first) = gone.take_first() else {
-            return self.state.counters.count(DropReason::ReassemblyTimeout);
+            let packets = u64::from(!gone.has_no_part());
+            return self.state.counters.count_several(DropReason::ReassemblyTimeout, packets);
         };
         first.meta.time = now;
         first.meta.iif = device;

@@ -40,6 +40,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A frame that the host has given to a device: what of it is the host's own passes the hooks that such packets pass.
     pub(crate) fn host_frame(&mut self, frame: &Frame<'_>, gso: Option<Gso>, packet: &mut Packet) {
+        self.state.counters.from_host += 1;
         let (mut device, mut link_len) = (frame.device, ethernet::LEN);
         // Tags of VLAN devices are taken off: below them the frame gets them again.
         while let tag = ethertype(frame.bytes, link_len - 2)

@@ -381,7 +381,9 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
             return;
         }
-        let Some(h) = ipv4::Header::new(packet.network()) else { return };
+        let Some(h) = ipv4::Header::new(packet.network()) else {
+            return self.drop(DropReason::Ip4Header, packet);
+        };
         let (ttl, df, tos) = (h.ttl(), h.df(), h.tos());
         if ttl <= 1 {
             self.icmp4_error(packet, Some(to), icmp::TIME_EXCEEDED, icmp::time_exceeded::TTL, 0, true);

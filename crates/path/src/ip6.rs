@@ -271,7 +271,9 @@ impl<S: Sink> Worker<'_, S> {
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
             return;
         }
-        let Some(h) = ipv6::Header::new(packet.network()) else { return };
+        let Some(h) = ipv6::Header::new(packet.network()) else {
+            return self.drop(DropReason::Ip6Header, packet);
+        };
         let (hop_limit, source) = (h.hop_limit(), u128::from(h.src()));
         if hop_limit <= 1 {
             let code = icmpv6::time_exceeded::HOP_LIMIT;

@@ -238,6 +238,7 @@ impl<S: Sink> Worker<'_, S> {
         let local = to.kind == RouteType::Broadcast || joined;
         let heard = Destination { local, gateway: None, ..*to };
         self.nested(packet.meta.time, |worker, copy| {
+            worker.state.counters.originated += 1;
             copy.clone_from(packet);
             worker.state.queues.heard = Some(heard);
             let accepted = worker.hook(protocol, Hook::Postrouting, copy, Some(to));
@@ -295,6 +296,7 @@ impl<S: Sink> Worker<'_, S> {
     /// An IP packet that the host sends (`raw_send_hdrinc()`): the total length and checksum are made right, a missing
     /// identification or source is filled in, then it is routed.
     pub(crate) fn host_packet(&mut self, bytes: &[u8], time: u64, packet: &mut Packet) {
+        self.state.counters.from_host += 1;
         packet.load_network(bytes);
         packet.meta.time = time;
         match bytes.first().map(|b| b >> 4) {
@@ -314,7 +316,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let (saddr, daddr, tos) = match ipv4::Header::new(packet.network()) {
             Some(h) => (u32::from(h.src()), u32::from(h.dst()), h.tos()),
-            None => return,
+            None => return self.drop(DropReason::HostPacket, packet),
         };
         let Some((to, source)) = self.ip4_route_output(daddr, saddr, tos & 0x1c, 0, true) else {
             return self.drop(DropReason::NoRoute, packet);

@@ -241,6 +241,13 @@ pub struct Counters {
     pub fast: u64,
     /// Packets taken over by a rule or a fragment queue: they go on as something else, or wait.
     pub taken: u64,
+    /// Packets and frames that the host has sent.
+    pub from_host: u64,
+    /// Packets that the path made: answers, copies, and the pieces that a packet was cut into.
+    pub originated: u64,
+    /// Packets that ended in others: fragments that were put together, and what was cut into pieces, sent
+    /// on as a copy, or answered in place of a server.
+    pub absorbed: u64,
     drops: Vec<u64>,
 }
 
@@ -253,6 +260,9 @@ impl Default for Counters {
             forwarded: 0,
             fast: 0,
             taken: 0,
+            from_host: 0,
+            originated: 0,
+            absorbed: 0,
             drops: vec![0; DropReason::ALL.len()],
         }
     }
@@ -272,19 +282,41 @@ impl Counters {
 
     /// Adds what happened elsewhere.
     pub fn add(&mut self, other: &Counters) {
-        let Counters { received, transmitted, delivered, forwarded, fast, taken, drops } = other;
+        let Counters {
+            received,
+            transmitted,
+            delivered,
+            forwarded,
+            fast,
+            taken,
+            from_host,
+            originated,
+            absorbed,
+            drops,
+        } = other;
         self.received += received;
         self.transmitted += transmitted;
         self.delivered += delivered;
         self.forwarded += forwarded;
         self.fast += fast;
         self.taken += taken;
+        self.from_host += from_host;
+        self.originated += originated;
+        self.absorbed += absorbed;
         self.drops.iter_mut().zip(drops).for_each(|(all, more)| *all += more);
     }
 
     /// Packets dropped for this reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
+    }
+
+    /// Packets that came or were made and of which no end is counted. With the packets that wait
+    /// ([`Dataplane::waiting`](crate::Dataplane::waiting)) taken off it is 0 between bursts.
+    pub fn unaccounted(&self) -> i64 {
+        let begun = self.received + self.from_host + self.originated;
+        let ended = self.transmitted + self.delivered + self.dropped() + self.absorbed;
+        begun.wrapping_sub(ended) as i64
     }
 
     /// All reasons that occurred, with their counts.

@@ -91,11 +91,22 @@ pub(crate) struct Fragments<K> {
     sources: HashMap<u32, (u32, u32)>,
     memory: usize,
     spare: Vec<Waiting>,
+    /// Parts that wait.
+    parts: usize,
+    /// Parts that ended: in a packet that was put together, or with one that was given up.
+    ended: u64,
 }
 
 impl<K: Hash + Eq> Default for Fragments<K> {
     fn default() -> Self {
-        Fragments { waiting: LinkedHashMap::new(), sources: HashMap::new(), memory: 0, spare: Vec::new() }
+        Fragments {
+            waiting: LinkedHashMap::new(),
+            sources: HashMap::new(),
+            memory: 0,
+            spare: Vec::new(),
+            parts: 0,
+            ended: 0,
+        }
     }
 }
 
@@ -255,6 +266,11 @@ impl Waiting {
         self.pieces.iter().map(|p| &self.data[p.at..p.at + p.len as usize])
     }
 
+    /// Whether no part has come that could belong to a packet.
+    pub(crate) fn has_no_part(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     fn memory(&self) -> usize {
         QUEUE + self.data.len() + self.pieces.len() * OVERHEAD
     }
@@ -310,6 +326,8 @@ impl<K: Key> Fragments<K> {
             // ip_frag_reinit(): the parts go, the wait begins anew.
             if let Some(waiting) = self.waiting.to_back(&key) {
                 let seen = waiting.seen;
+                self.parts -= waiting.pieces.len();
+                self.ended += waiting.pieces.len() as u64;
                 self.memory -= waiting.memory();
                 waiting.clear();
                 waiting.seen = seen;
@@ -328,7 +346,7 @@ impl<K: Key> Fragments<K> {
                 self.give_up(&key);
                 return Took::Overlap;
             }
-            Inserted::Waits | Inserted::Complete => {}
+            Inserted::Waits | Inserted::Complete => self.parts += 1,
         }
         waiting.device = packet.meta.iif;
         if part.offset == 0 {
@@ -340,7 +358,11 @@ impl<K: Key> Fragments<K> {
             return Took::Waits;
         }
         match self.remove(&key) {
-            Some(whole) => Took::Complete(whole),
+            Some(whole) => {
+                // The last one becomes the whole packet.
+                self.ended += whole.pieces.len() as u64 - 1;
+                Took::Complete(whole)
+            }
             None => Took::Waits,
         }
     }
@@ -364,6 +386,7 @@ impl<K: Key> Fragments<K> {
 
     fn forget(&mut self, key: &K, gone: &Waiting) {
         self.memory -= gone.memory().min(self.memory);
+        self.parts -= gone.pieces.len();
         if let Some(source) = key.source()
             && let std::collections::hash_map::Entry::Occupied(mut e) = self.sources.entry(source)
         {
@@ -377,6 +400,7 @@ impl<K: Key> Fragments<K> {
     /// Ends a packet that waits, if it does.
     pub(crate) fn give_up(&mut self, key: &K) {
         if let Some(gone) = self.remove(key) {
+            self.ended += gone.pieces.len() as u64;
             self.recycle(gone);
         }
     }
@@ -397,7 +421,14 @@ impl<K: Key> Fragments<K> {
         }
         let (key, gone) = self.waiting.pop_front()?;
         self.forget(&key, &gone);
+        // One of them stands for the packet, which is dropped.
+        self.ended += (gone.pieces.len() as u64).saturating_sub(1);
         Some((key, gone))
+    }
+
+    /// Parts that wait, and those that ended so far otherwise than as the packet that goes on or is dropped.
+    pub(crate) fn account(&self) -> (usize, u64) {
+        (self.parts, self.ended)
     }
 
     /// Whether nothing waits.

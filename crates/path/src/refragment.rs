@@ -113,7 +113,9 @@ impl<S: Sink> Worker<'_, S> {
             return self.send_segments(packet, |worker, segment| worker.ip4_finish_output(segment, to));
         }
         let came = self.state.reassembled.get(packet);
-        let Some(h) = ipv4::Header::new(packet.network()) else { return };
+        let Some(h) = ipv4::Header::new(packet.network()) else {
+            return self.drop(DropReason::Ip4Header, packet);
+        };
         if h.df() && came.is_none_or(|r| r.max_size > mtu) {
             let code = icmp::unreachable::FRAG_NEEDED;
             let forwarded = packet.meta.iif != 0;
@@ -190,7 +192,9 @@ impl<S: Sink> Worker<'_, S> {
     /// What a bridge sends on that was put together before leaves it as fragments, no larger than they came
     /// (`nf_br_ip_fragment()`, `br_ip6_fragment()`).
     pub(crate) fn bridge_refragment(&mut self, packet: &mut Packet) {
-        let Some(came) = self.state.reassembled.get(packet) else { return };
+        let Some(came) = self.state.reassembled.get(packet) else {
+            return self.drop(DropReason::TooBig, packet);
+        };
         let mtu = self.net.link(packet.meta.oif).map_or(0, |link| link.mtu as usize);
         let six = packet.meta.protocol == penstock_wire::ethernet::IPV6;
         // Fragments of less than IPv6's least MTU cannot be made again.
@@ -226,7 +230,9 @@ impl<S: Sink> Worker<'_, S> {
 
     /// A super-packet that cannot go on whole: each segment goes its way alone (`ip_finish_output_gso()`).
     pub(crate) fn send_segments(&mut self, packet: &Packet, mut send: impl FnMut(&mut Self, &mut Packet)) {
-        let Some((headers, gso)) = packet.gso_headers().zip(packet.meta.gso) else { return };
+        let Some((headers, gso)) = packet.gso_headers().zip(packet.meta.gso) else {
+            return self.drop(DropReason::TooBig, packet);
+        };
         let (mut pieces, mut scratch) = (self.pieces(), self.bytes());
         gso::segments(packet.network(), headers, gso, &mut scratch, |segment| pieces.push(segment));
         self.give_back(scratch);
@@ -251,6 +257,8 @@ impl<S: Sink> Worker<'_, S> {
     ) {
         if !whole {
             self.drop(DropReason::TooBig, packet);
+        } else {
+            self.state.counters.absorbed += 1;
         }
         let mut at = 0;
         for len in pieces.lengths.chunks_exact(2).filter(|_| whole) {
@@ -259,6 +267,7 @@ impl<S: Sink> Worker<'_, S> {
             at += len;
             let mut taken = false;
             self.nested(packet.meta.time, |worker, fragment| {
+                worker.state.counters.originated += 1;
                 fragment.load_network(piece);
                 fragment.meta = packet.meta.clone();
                 fragment.meta.reassembled = 0;

@@ -295,6 +295,7 @@ impl<S: Sink> Worker<'_, S> {
         let (time, protocol) = (packet.meta.time, packet.meta.protocol);
         let tag = packet.meta.vlan;
         self.nested(time, |worker, answer| {
+            worker.state.counters.originated += 1;
             answer.load_network(bytes);
             answer.meta.time = time;
             answer.meta.protocol = protocol;

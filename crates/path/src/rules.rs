@@ -81,6 +81,7 @@ pub(crate) fn ended<S: Sink>(
         Outcome::Queue { rule, num, bypass } => End::Queue { num, bypass, rule },
         Outcome::Stolen => {
             worker.state.counters.taken += 1;
+            worker.state.counters.absorbed += 1;
             End::Taken
         }
         Outcome::Policy => {

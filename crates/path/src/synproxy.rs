@@ -370,6 +370,7 @@ impl<S: Sink> Worker<'_, S> {
 
     fn taken(&mut self) -> End {
         self.state.counters.taken += 1;
+        self.state.counters.absorbed += 1;
         End::Taken
     }
 

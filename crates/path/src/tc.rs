@@ -38,6 +38,11 @@ impl Tc {
         self.queues.is_due(time)
     }
 
+    /// Frames that wait in queues.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queues.waiting()
+    }
+
     /// Whether netfilter's egress sees the packet that is sent now.
     #[inline]
     pub(crate) fn egress_sees(&mut self) -> bool {
@@ -74,11 +79,13 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 Step::Taken => {
                     self.state.counters.taken += 1;
+                    self.state.counters.absorbed += 1;
                     return Some(true);
                 }
                 Step::Mirror { device, ingress } => self.tc_send(packet, hook, device, ingress),
                 Step::Redirect { device, ingress } => {
                     self.state.counters.taken += 1;
+                    self.state.counters.absorbed += 1;
                     self.tc_send(packet, hook, device, ingress);
                     return Some(true);
                 }
@@ -88,11 +95,12 @@ impl<S: Sink> Worker<'_, S> {
 
     /// `tcf_mirred_to_dev()`: a copy goes to a device.
     fn tc_send(&mut self, packet: &Packet, from: Hook, device: u32, ingress: bool) {
+        self.state.counters.originated += 1;
         let up = self.net.link(device).is_some_and(|l| l.up);
         if !up {
             return self.drop(DropReason::LinkDown, packet);
         }
-        let Some(tc) = &mut self.state.tc else { return };
+        let Some(tc) = &mut self.state.tc else { return self.drop(DropReason::Tc, packet) };
         if tc.nested >= NEST_LIMIT {
             return self.drop(DropReason::Recursion, packet);
         }
@@ -148,8 +156,9 @@ impl<S: Sink> Worker<'_, S> {
         while let Some(Tc { config, queues, .. }) = self.state.tc.as_deref_mut()
             && let Some(mut packet) = queues.leave(config, device, now)
         {
-            if let Some(link) = self.net.link(device) {
-                self.hand_to_device(&mut packet, link, None);
+            match self.net.link(device) {
+                Some(link) => self.hand_to_device(&mut packet, link, None),
+                None => self.drop(DropReason::LinkDown, &packet),
             }
             if let Some(tc) = &mut self.state.tc {
                 tc.queues.give_back(packet);

@@ -225,7 +225,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.hand_over_bare(packet, link);
             }
             // Went down to its lower device before.
-            LinkKind::Vlan(_) => {}
+            LinkKind::Vlan(_) => self.drop(DropReason::Recursion, packet),
         }
     }
 

@@ -40,6 +40,13 @@ pub(crate) struct Unresolved {
     bytes: usize,
 }
 
+impl Unresolved {
+    /// Packets that wait.
+    pub(crate) fn count(&self) -> usize {
+        self.neighbours.values().map(|waiting| waiting.packets.len()).sum()
+    }
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// A packet whose next hop is not known: it waits if somebody finds out.
     pub(crate) fn wait_for_neighbour(

@@ -282,7 +282,9 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     fn give_to_host(&mut self, packet: &Packet) {
-        let Some(link) = self.net.link(packet.meta.iif) else { return };
+        let Some(link) = self.net.link(packet.meta.iif) else {
+            return self.drop(DropReason::LinkDown, packet);
+        };
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);
     }
@@ -291,6 +293,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn nested(&mut self, time: u64, f: impl FnOnce(&mut Self, &mut Packet)) {
         let mut packet = self.state.spare.pop().unwrap_or_default();
         if self.state.depth >= DEPTH {
+            self.state.counters.originated += 1;
             packet.load(&[], 0);
             self.drop(DropReason::Recursion, &packet);
         } else {

@@ -112,6 +112,7 @@ impl<S: Sink> Worker<'_, S> {
         let own = sender.port.is_none();
         if keep {
             self.nested(packet.meta.time, |worker, copy| {
+                worker.state.counters.originated += 1;
                 copy.clone_from(packet);
                 worker.bridge_forward(copy, index, own);
             });

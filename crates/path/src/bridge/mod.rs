@@ -243,7 +243,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         };
         let Some((to, from)) = addresses(packet) else { return self.drop(DropReason::LinkHeader, packet) };
         let now = packet.meta.time;
-        let Some(table) = self.state.bridges.table(port.bridge) else { return };
+        let Some(table) = self.state.bridges.table(port.bridge) else {
+            return self.drop(DropReason::BridgePort, packet);
+        };
         if port.locked {
             let known = table.find(from, vid, now);
             if known.is_none_or(|s| s.local || s.port != packet.meta.iif) {
@@ -271,7 +273,9 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// To the bridge device (`br_pass_frame_up()`).
     fn bridge_pass_up(&mut self, packet: &mut Packet) {
-        let Some(At { link, bridge, .. }) = self.port_of(packet.meta.iif) else { return };
+        let Some(At { link, bridge, .. }) = self.port_of(packet.meta.iif) else {
+            return self.drop(DropReason::BridgePort, packet);
+        };
         if !link.promiscuous && !vlan::may_leave(bridge, &bridge.vlans, vlan::tagged(packet)) {
             return self.drop(DropReason::BridgeVlan, packet);
         }
@@ -300,9 +304,10 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// The frame is received on the bridge device (`br_netif_receive_skb()`).
     pub(crate) fn bridge_behind_input(&mut self, packet: &mut Packet) {
-        if let Some(port) = self.net.bridge_port(packet.meta.iif) {
-            packet.meta.iif = port.bridge;
-            self.pass_up(packet, None);
-        }
+        let Some(port) = self.net.bridge_port(packet.meta.iif) else {
+            return self.drop(DropReason::BridgePort, packet);
+        };
+        packet.meta.iif = port.bridge;
+        self.pass_up(packet, None);
     }
 }

@@ -216,7 +216,13 @@ impl<S: Sink> Worker<'_, S> {
                 return;
             }
             match &sealing {
-                Some(sealing) => self.seal_straight(sealing, frame, &seen, scratch, packet),
+                Some(sealing) => {
+                    if !self.seal_straight(sealing, frame, &seen, scratch, packet) {
+                        packet.load(frame.bytes, ethernet::LEN);
+                        packet.meta.time = frame.time;
+                        self.drop(DropReason::XfrmOutBundleGenError, packet);
+                    }
+                }
                 None => self.send_flow_frame(index, at, frame, &seen, way, packet),
             }
             sent.packets += 1;
@@ -243,7 +249,7 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// A frame is copied to where it leaves from, rewritten and encrypted there.
+    /// A frame is copied to where it leaves from, rewritten and encrypted there; `false` if it could not be.
     #[inline(always)]
     fn seal_straight(
         &mut self,
@@ -252,21 +258,21 @@ impl<S: Sink> Worker<'_, S> {
         seen: &Seen,
         scratch: &mut Scratch,
         packet: &mut Packet,
-    ) {
+    ) -> bool {
         let Sealing { straight, link, half, addresses, addressed } = sealing;
         let len = seen.len as usize;
         let begin = ethernet::LEN + usize::from(seen.at);
-        let Some(from) = frame.bytes.get(begin..begin + len) else { return };
+        let Some(from) = frame.bytes.get(begin..begin + len) else { return false };
         self.state.ip_id = self.state.ip_id.wrapping_add(1);
         let outer = Outer { hop_limit: straight.hop_limit, id: self.state.ip_id };
-        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return };
-        let Ok(room) = ipsec.xfrm.room(straight.id, from) else { return };
+        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
+        let Ok(room) = ipsec.xfrm.room(straight.id, from) else { return false };
         let start = ethernet::LEN + room.head;
         let end = start + len + room.tail;
         let Scratch { out, meta, .. } = scratch;
         make_room(out, end + LINE);
-        let Some(out) = aligned(out, start) else { return };
-        let Some(to) = out.get_mut(start..start + len) else { return };
+        let Some(out) = aligned(out, start) else { return false };
+        let Some(to) = out.get_mut(start..start + len) else { return false };
         to.copy_from_slice(from);
         if half.is_ipv4() {
             rewrite::ipv4(half, to);
@@ -276,7 +282,7 @@ impl<S: Sink> Worker<'_, S> {
         let Some((head, network)) =
             out.get_mut(..end).and_then(|o| o.split_first_chunk_mut::<{ ethernet::LEN }>())
         else {
-            return;
+            return false;
         };
         let protocol = if straight.six { ethernet::IPV6 } else { ethernet::IPV4 };
         head[..12].copy_from_slice(addressed);
@@ -294,6 +300,7 @@ impl<S: Sink> Worker<'_, S> {
                 self.drop(reason(stat), packet);
             }
         }
+        true
     }
 
     /// A packet of a flow, rewritten, goes through its states as other packets do.

@@ -37,7 +37,9 @@ impl<S: Sink> Worker<'_, S> {
 
     fn out_of_ip4(&mut self, packet: &mut Packet, outer: &Outer) {
         let net = self.net;
-        let Some((source, destination)) = ip4::addresses(packet) else { return };
+        let Some((source, destination)) = ip4::addresses(packet) else {
+            return self.drop(DropReason::Ip4Header, packet);
+        };
         let find = |kind| net.tunnel(kind, source.into(), destination.into(), packet.meta.iif);
         let Some(inner) = inner_addresses(packet, outer) else {
             return self.drop(DropReason::TunnelHeader, packet);
@@ -79,7 +81,9 @@ impl<S: Sink> Worker<'_, S> {
 
     fn out_of_ip6(&mut self, packet: &mut Packet, outer: &Outer) {
         let net = self.net;
-        let Some((source, destination)) = ip6::addresses(packet) else { return };
+        let Some((source, destination)) = ip6::addresses(packet) else {
+            return self.drop(DropReason::Ip6Header, packet);
+        };
         if inner_addresses(packet, outer).is_none() {
             return self.drop(DropReason::TunnelHeader, packet);
         }

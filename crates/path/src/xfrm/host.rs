@@ -5,6 +5,7 @@ use penstock_net::LOOPBACK;
 use penstock_packet::Packet;
 use penstock_xfrm::Stat;
 
+use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::{Destination, Worker};
 
@@ -37,7 +38,9 @@ impl<S: Sink> Worker<'_, S> {
     /// Gives a packet to the host, which routes it anew: a forwarded one by the device that it came by, our own as the host's.
     pub(crate) fn leave_to_host(&mut self, packet: &mut Packet) {
         let device = if packet.meta.iif == 0 { LOOPBACK } else { packet.meta.iif };
-        let Some(link) = self.net.link(device) else { return };
+        let Some(link) = self.net.link(device) else {
+            return self.drop(DropReason::LinkDown, packet);
+        };
         self.state.counters.delivered += 1;
         self.sink.deliver(link, packet);
     }

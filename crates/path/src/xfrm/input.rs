@@ -54,6 +54,7 @@ impl<S: Sink> Worker<'_, S> {
                 Some(Encapsulated::Other) => true,
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
+                    self.state.counters.absorbed += 1;
                     false
                 }
                 Some(Encapsulated::Esp) => {
