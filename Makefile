@@ -6,6 +6,7 @@
 # make release-check   builds it twice, in two places, and compares
 # make sbom   what it is made of, in CycloneDX's form: target/sbom/penstock.cdx.json
 # make bench  measure the packet path in memory and write docs/performance.md
+# make soak   run the dataplane under everything for HOURS (1) with SEED (1), and see that all stays level and adds up
 # make record record the example captures again (root; see examples/record.sh)
 # make clean  remove what was built
 
@@ -13,7 +14,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench record clean
+.PHONY: run test lint deny release release-check sbom bench soak record clean
 
 run:
 	@scripts/setup run
@@ -49,6 +50,13 @@ bench:
 	@scripts/setup run
 	cargo build --release --quiet
 	scripts/performance target/release/penstock > docs/performance.md
+
+HOURS ?= 1
+SEED ?= 1
+
+soak:
+	@scripts/setup test
+	PENSTOCK_SOAK_HOURS=$(HOURS) PENSTOCK_SEED=$(SEED) cargo test --release -p penstock --test soak
 
 record:
 	examples/record.sh
