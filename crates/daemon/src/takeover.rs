@@ -261,7 +261,12 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     }
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
-    let Some(device) = of(taken.device) else { return Err(format!("{}: the device is gone", taken.port)) };
+    // One that has come back by its name as a port may not have been taken yet.
+    let by_name = || state.devices().iter().find(|d| *d.link.name == *taken.port);
+    let Some(device) = of(taken.device).or_else(by_name) else {
+        return Err(format!("{}: the device is gone", taken.port));
+    };
+    let taken = &Taken { device: device.link.index, ..taken.clone() };
     let is_isolated = |name: &str| taken.isolated.iter().any(|n| n == name);
     let waits = |tap: &Device| *tap.link.name != *taken.name && tap.link.name.starts_with(WAITING);
     if of(taken.tap).is_some_and(waits) {
