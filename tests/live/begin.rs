@@ -66,11 +66,14 @@ fn nobody_but_root_begins_or_ends_it() {
     }
     let program = net.directory.join("penstock");
     std::fs::copy(env!("CARGO_BIN_EXE_penstock"), &program).unwrap();
+    // So that there is the directory.
+    net.run(&net.r, "$PENSTOCK down");
     let nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
     for (command, status, said) in [
         ("up r0", 1, "Error: Operation not permitted (you must be root)\n"),
-        ("down", 3, "Error: no dataplane is running in this network namespace\n"),
-        ("show", 3, "Error: no dataplane is running in this network namespace\n"),
+        // They cannot even see whether one runs.
+        ("down", 1, "Error: Operation not permitted (you must be root)\n"),
+        ("show", 1, "Error: Operation not permitted (you must be root)\n"),
     ] {
         let (_, text) = net.run(&net.r, &format!("{nobody} {command}; echo $?"));
         assert_eq!(text, format!("{status}\n{said}"), "{command}");

@@ -5,7 +5,12 @@ import os, socket, struct, sys, time
 def connect():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.settimeout(10)
-    s.connect("\0penstock")
+    # SO_NETNS_COOKIE
+    cookie, = struct.unpack("=Q", s.getsockopt(socket.SOL_SOCKET, 71, 8))
+    try:
+        s.connect(f"/run/penstock/{cookie}.sock")
+    except PermissionError:
+        s.connect(f"/run/penstock-read/{cookie}.sock")
     return s
 
 

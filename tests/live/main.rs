@@ -20,6 +20,7 @@ mod nexthops;
 mod offload;
 mod policies;
 mod programs;
+mod rundir;
 mod see;
 mod systemd;
 mod taps;

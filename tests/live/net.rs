@@ -87,6 +87,16 @@ impl Reading {
     }
 }
 
+/// Waits until processes are no more.
+fn wait_gone(processes: &str) {
+    let end = Instant::now() + Duration::from_secs(5);
+    let there = |process: &str| std::path::Path::new(&format!("/proc/{process}/root/.")).exists();
+    while processes.split_whitespace().any(there) {
+        assert!(Instant::now() < end, "{processes} are still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 impl Net {
     /// Makes it. `None` without the rights.
     pub fn new() -> Option<Net> {
@@ -284,6 +294,16 @@ impl Net {
         let mut child = self.dataplane.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Kills the dataplane and its guardian, neither of which learns of the other's end.
+    pub fn kill_both(&mut self) {
+        let mut child = self.dataplane.take().unwrap();
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+        // While it is stopped, it cannot learn of anything.
+        sh(&format!("kill -STOP {children}; kill -KILL {} {children}", child.id()));
+        child.wait().unwrap();
+        wait_gone(&children);
     }
 
     /// Loads rules into the dataplane.

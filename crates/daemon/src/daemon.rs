@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -18,7 +17,9 @@ use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord}
 use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
-use crate::control::{NftCall, Rules, Server, Serving, ShowAs, Took, listen};
+use crate::control::{
+    Listeners, NftCall, RUNS_ALREADY, Rules, Server, Serving, ShowAs, Took, is_served, listen, remove_sockets,
+};
 use crate::crew::{Crew, crew};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
@@ -180,7 +181,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
-    drop(listen()?);
+    if is_served() {
+        return Err(RUNS_ALREADY.into());
+    }
     let turn = Turn::wait()?;
     clean_up(&mut socket);
     let mut left = Left::find();
@@ -196,23 +199,25 @@ pub fn run(config: Config) -> Result<(), String> {
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
     let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
     // What the guardian does not hold may be opened from here on, and threads be started.
-    let started = listen().and_then(|listener| {
+    let started = listen(config.readers).and_then(|listeners| {
         if let Err(e) = record::write(&taken) {
             log(format_args!("what is taken cannot be written down: {e}"));
         }
         let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
         let started =
             heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir, &mut left, workers));
-        let started = started.map(|parts| (listener, parts));
+        let started = started.map(|parts| (listeners, parts));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
         }
         started
     });
-    let (listener, (workers, working, follow, rules, offload, config)) = match started {
+    let (listeners, (workers, working, follow, rules, offload, config)) = match started {
         Ok(started) => started,
         Err(e) => {
             guardian.dismiss();
+            remove_sockets();
+            turn.end();
             return Err(e);
         }
     };
@@ -221,7 +226,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let keeping = begun.and_then(|()| daemon.keep());
     let mut serving = None;
     let result = keeping.and_then(|keeping| {
-        let result = daemon.serve(listener, &mut serving, metrics, &signals);
+        let result = daemon.serve(listeners, &mut serving, metrics, &signals);
         daemon.rules.end();
         keeping.into_iter().for_each(Keeping::end);
         result
@@ -229,6 +234,7 @@ pub fn run(config: Config) -> Result<(), String> {
     daemon.stop(&mut socket);
     // Whoever has asked for the end is told that it is there, and can begin anew.
     serving.into_iter().for_each(Serving::end);
+    remove_sockets();
     turn.end();
     result
 }
@@ -500,7 +506,7 @@ impl Daemon {
 
     fn serve(
         &self,
-        listener: UnixListener,
+        listeners: Listeners,
         serving: &mut Option<Serving>,
         metrics: Option<TcpListener>,
         signals: &Signals,
@@ -522,7 +528,7 @@ impl Daemon {
             end,
         );
         let for_metrics = server.clone();
-        *serving = Some(Serving::begin(server, listener).map_err(failed)?);
+        *serving = Some(Serving::begin(&server, listeners).map_err(failed)?);
         if let Some(listener) = metrics {
             let thread = std::thread::Builder::new().name("metrics".into());
             let serve = move || {

@@ -11,7 +11,7 @@ use penstock_io::device::Tap;
 use penstock_netlink::Socket;
 
 use crate::takeover::{Taken, give_back, record};
-use crate::{log, rights, turn};
+use crate::{control, log, rights, turn};
 
 /// Said when all is given back already.
 const DONE: u8 = b'd';
@@ -129,6 +129,7 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap]) {
         }
     }
     record::remove();
+    control::remove_sockets();
     turn::remove();
     // Until here they have kept their devices.
     taps.iter().for_each(|tap| log(format_args!("{} is the device again", tap.name())));

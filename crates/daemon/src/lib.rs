@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
+//! - [`rundir`]: the directory of lock, sockets and record.
 //! - [`turn`]: one dataplane after the other.
 //! - [`guardian`]: a process that gives the devices back when this one dies.
 //! - [`probe`]: what captures see.
@@ -51,6 +52,7 @@ pub mod probe;
 mod queues;
 mod rights;
 mod ring;
+mod rundir;
 mod seccomp;
 mod signals;
 mod sink;

@@ -320,46 +320,16 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
 
 /// What was taken, kept in a file for the case that this process and its guardian end together.
 pub mod record {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::net::UnixDatagram;
-    use std::sync::OnceLock;
-
     use super::*;
+    use crate::rundir::{self, RunDir};
 
-    /// The file of this network namespace. It is called by the namespace's cookie, which no other one gets as long as the
-    /// machine runs: numbers of inodes are given again.
-    pub fn path() -> io::Result<PathBuf> {
-        // Asked once: when system calls are restricted there are no new sockets of that kind.
-        static COOKIE: OnceLock<u64> = OnceLock::new();
-        let cookie = match COOKIE.get() {
-            Some(cookie) => *cookie,
-            None => {
-                let cookie = cookie()?;
-                *COOKIE.get_or_init(|| cookie)
-            }
-        };
-        Ok(PathBuf::from(format!("/run/penstock/{cookie}.ports")))
-    }
-
-    /// `SO_NETNS_COOKIE` of the network namespace (Linux 5.14).
-    fn cookie() -> io::Result<u64> {
-        const SO_NETNS_COOKIE: libc::c_int = 71;
-        let socket = UnixDatagram::unbound()?;
-        let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
-        // SAFETY: both live through the call, and the cookie is `len` bytes long.
-        let result = unsafe {
-            let to = (&raw mut cookie).cast();
-            libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, to, &raw mut len)
-        };
-        if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+    /// The name of the file of this network namespace.
+    fn name() -> io::Result<String> {
+        rundir::name("ports")
     }
 
     /// Writes it.
     pub fn write(all: &[Taken]) -> io::Result<()> {
-        let path = path()?;
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
         let line = |t: &Taken| {
             let (six, generate, gro) = (u8::from(t.no_ipv6), t.generate, u8::from(t.gro));
             let numbers = format!("{} {} {six} {generate} {gro}", t.device, t.tap);
@@ -367,12 +337,15 @@ pub mod record {
             let end = t.end.map_or_else(String::new, |end| format!(" {}", end.word()));
             format!("{} {} {} {numbers}{end}{isolated}\n", t.name, t.port, t.before)
         };
-        fs::write(path, all.iter().map(line).collect::<String>())
+        let directory = RunDir::get().map_err(io::Error::other)?;
+        directory.replace(&name()?, all.iter().map(line).collect::<String>().as_bytes())
     }
 
     /// Reads it; nothing was taken where there is none.
     pub fn read() -> Vec<Taken> {
-        let text = path().and_then(fs::read_to_string).unwrap_or_default();
+        let bytes =
+            RunDir::get().ok().zip(name().ok()).and_then(|(directory, name)| directory.read(&name).ok());
+        let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
         let taken = text.lines().filter_map(|line| {
             let mut words = line.split(' ');
             let mut next = || words.next().map(str::to_owned);
@@ -394,8 +367,8 @@ pub mod record {
 
     /// Removes it.
     pub fn remove() {
-        if let Ok(path) = path() {
-            let _ = fs::remove_file(path);
+        if let (Ok(directory), Ok(name)) = (RunDir::get(), name()) {
+            directory.remove(&name);
         }
     }
 }

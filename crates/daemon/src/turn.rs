@@ -1,79 +1,63 @@
 //! One after the other: a dataplane of a network namespace begins when the one before is over, its guardian included.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::control::RUNS_ALREADY;
-use crate::control::protocol::address;
-use crate::log;
-use crate::takeover::record;
+use crate::control::{RUNS_ALREADY, is_served};
+use crate::rundir::{self, RunDir};
 
-/// The permission to take devices and to give them back. It goes with the last process that has it: a guardian keeps it until
-/// it has given back what it guards.
+/// The permission to take devices and to give them back: a lock on a file that only the owner of the run directory can open.
+/// It goes with the last process that has it: a guardian keeps it until it has given back what it guards.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<File>);
+pub(crate) struct Turn(#[expect(dead_code, reason = "the lock is held as long as it is open")] File);
 
-/// The file of this network namespace that is locked.
-fn path() -> io::Result<PathBuf> {
-    record::path().map(|path| path.with_extension("lock"))
+/// Name of the file of this network namespace that is locked.
+fn name() -> io::Result<String> {
+    rundir::name("lock")
 }
 
 /// Whether the file is still the one that others would lock.
-fn is_there(file: &File) -> bool {
-    let (own, there) = (file.metadata(), path().and_then(fs::metadata));
+fn is_there(directory: &RunDir, name: &str, file: &File) -> bool {
+    let (own, there) = (file.metadata(), directory.metadata(name));
     own.is_ok_and(|own| there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino())))
 }
 
 /// Removes the file, at the end of whoever has locked it: a guardian has, too.
 pub(crate) fn remove() {
-    if let Ok(path) = path() {
-        let _ = fs::remove_file(path);
+    if let (Ok(directory), Ok(name)) = (RunDir::get(), name()) {
+        directory.remove(&name);
     }
-}
-
-fn open() -> io::Result<File> {
-    let path = path()?;
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    File::options().create(true).truncate(false).write(true).open(path)
 }
 
 impl Turn {
-    /// Waits for it. Where no lock can be made, as without a `/run` that may be written, nobody waits. The error is a sentence.
+    /// Waits for it. The error is a sentence.
     pub(crate) fn wait() -> Result<Turn, String> {
         /// How long an earlier one may take to give its devices back.
         const PATIENCE: Duration = Duration::from_secs(20);
         const PAUSE: Duration = Duration::from_millis(10);
-        let mut file = match open() {
-            Ok(file) => file,
-            Err(e) => {
-                log(format_args!("nobody waits for a dataplane that gives its devices back: {e}"));
-                return Ok(Turn(None));
-            }
-        };
+        let wrong = |e: io::Error| format!("the lock of this network namespace: {e}");
+        let (directory, name) = (RunDir::get()?, name().map_err(wrong)?);
+        let mut file = directory.open_private(&name).map_err(wrong)?;
         let begun = Instant::now();
         loop {
             // SAFETY: no pointers.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-                if is_there(&file) {
-                    return Ok(Turn(Some(file)));
+                if is_there(directory, &name, &file) {
+                    return Ok(Turn(file));
                 }
                 // Whoever had it has removed the file at its end.
-                file = open().map_err(|e| format!("the lock of this network namespace: {e}"))?;
+                file = directory.open_private(&name).map_err(wrong)?;
                 continue;
             }
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::WouldBlock {
-                return Err(format!("the lock of this network namespace: {error}"));
+                return Err(wrong(error));
             }
             // One that has begun at the same moment, and was first.
-            if address().is_ok_and(|address| UnixStream::connect_addr(&address).is_ok()) {
+            if is_served() {
                 return Err(RUNS_ALREADY.into());
             }
             if begun.elapsed() >= PATIENCE {
@@ -85,8 +69,6 @@ impl Turn {
 
     /// It is over, and all is given back. Without this the file stays, which does no harm.
     pub(crate) fn end(self) {
-        if self.0.is_some() {
-            remove();
-        }
+        remove();
     }
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use penstock_lang::source::Files;
 
+use super::address;
 use super::connection::is_there;
 use super::peer::Peer;
-use super::protocol::{LONGEST, Message, address, read, write};
+use super::protocol::{LONGEST, Message, read, write};
 use super::{CaptureCall, Captured};
 
 /// What a capture tells.
@@ -31,19 +32,16 @@ impl Client {
     /// Connects. `None` if there is no dataplane.
     ///
     /// # Errors
-    /// Who listens is neither root nor the own user: whoever came first could have taken the address, and is not to be
-    /// given files, nor to run commands.
+    /// The user may not ask; or who listens is neither root nor the own user, and so is not to be given files, nor to have
+    /// commands run.
     pub fn connect() -> io::Result<Option<Client>> {
-        match address().and_then(|address| UnixStream::connect_addr(&address)) {
-            Ok(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
-            Ok(_) => Err(io::Error::new(
+        match address::connect()? {
+            Some(stream) if Peer::of(&stream)?.is_trusted() => Ok(Some(Client { stream })),
+            Some(_) => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "the dataplane of this network namespace is another user's",
             )),
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
-                Ok(None)
-            }
-            Err(e) => Err(e),
+            None => Ok(None),
         }
     }
 

@@ -1,10 +1,11 @@
 //! The socket: other processes change and list the ruleset, watch, and end the dataplane.
 //!
-//! It is an abstract Unix socket, which is in a network namespace as the dataplane is, and goes with its process. Who
-//! connects is known by the kernel: root and the user of the dataplane may do everything, others nothing, or look.
+//! It is a Unix socket in a directory that only root, or the user of the dataplane, enters; others have one of their own, if
+//! they may look. Who connects is known by the kernel.
 //!
 //! | file | is |
 //! | --- | --- |
+//! | `address` | where the sockets are |
 //! | [`protocol`] | what is said |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `peer` | who is at the other end |
@@ -14,6 +15,7 @@
 //! | `rules` | the ruleset: sessions on it, generations, roll-back |
 //! | `watchers` | who is told of changes and traces |
 
+mod address;
 mod capture;
 pub mod client;
 mod connection;
@@ -27,10 +29,11 @@ use std::time::Duration;
 
 use penstock_lang::session::Options;
 
+pub(crate) use address::{Listeners, RUNS_ALREADY, is_served, listen, remove as remove_sockets};
 pub use capture::{CaptureCall, Captured};
 pub(crate) use rules::Rules;
 pub use rules::Took;
-pub(crate) use server::{RUNS_ALREADY, Server, Serving, listen};
+pub(crate) use server::{Server, Serving};
 pub(crate) use watchers::{Broadcast, Heard};
 
 /// What `penstock nft` asks for, as its command line says it.

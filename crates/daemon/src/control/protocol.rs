@@ -2,18 +2,11 @@
 //! what it is, and its contents. Lists are separated by zeroes.
 
 use std::io::{self, Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::SocketAddr;
 
 use super::ShowAs;
 
 /// The longest message: a ruleset with a large set.
 pub const LONGEST: usize = 256 << 20;
-
-/// The address in a network namespace.
-pub fn address() -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name("penstock")
-}
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,9 +15,10 @@ use penstock_lang::session::{NOT_PERMITTED, Options, Session, events};
 use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_path::{Engine, FlowSummary};
 
+use super::address::Listeners;
 use super::connection::{Client, ClientFiles, PATIENCE};
 use super::peer::Peer;
-use super::protocol::{LONGEST, Message, address};
+use super::protocol::{LONGEST, Message};
 use super::rules::Process;
 use super::{CaptureCall, NftCall, Rules, ShowAs, Source};
 use crate::daemon::{Config, View};
@@ -54,42 +55,35 @@ pub(crate) struct Server {
     started: u64,
 }
 
-/// What a second one is told.
-pub(crate) const RUNS_ALREADY: &str = "a dataplane is running in this network namespace already";
-
-/// Takes the address of the network namespace; there is one dataplane in each.
-pub(crate) fn listen() -> Result<UnixListener, String> {
-    let listener = address().and_then(|address| UnixListener::bind_addr(&address));
-    listener.map_err(|e| match e.kind() {
-        io::ErrorKind::AddrInUse => RUNS_ALREADY.to_owned(),
-        _ => format!("the control socket: {e}"),
-    })
-}
-
 /// Connections are being served.
-pub(crate) struct Serving {
-    listener: UnixListener,
-    thread: JoinHandle<()>,
-}
+pub(crate) struct Serving(Vec<(UnixListener, JoinHandle<()>)>);
 
 impl Serving {
     /// Begins.
-    pub(crate) fn begin(server: Arc<Server>, listener: UnixListener) -> io::Result<Self> {
-        let own = listener.try_clone()?;
-        let thread = Builder::new().name("control".into()).spawn(move || {
-            seccomp::enter(Thread::Control);
-            server.serve(&own);
-        })?;
-        Ok(Serving { listener, thread })
+    pub(crate) fn begin(server: &Arc<Server>, listeners: Listeners) -> io::Result<Self> {
+        let Listeners { private, public } = listeners;
+        let doors = [(Rights::All, Some(private)), (Rights::Look, public)];
+        let mut serving = Vec::new();
+        for (most, listener) in doors {
+            let Some(listener) = listener else { continue };
+            let (own, server) = (listener.try_clone()?, server.clone());
+            let thread = Builder::new().name("control".into()).spawn(move || {
+                seccomp::enter(Thread::Control);
+                server.serve(&own, most);
+            })?;
+            serving.push((listener, thread));
+        }
+        Ok(Serving(serving))
     }
 
-    /// Ends, and gives the address back: another dataplane can have it before this process is all gone. Clients that are
-    /// there stay connected.
+    /// Ends: nobody can connect any more. Clients that are there stay connected.
     pub(crate) fn end(self) {
-        // SAFETY: no pointers. Whoever waits for connections is told that there are none.
-        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
-        // One that has panicked has said so.
-        let _ = self.thread.join();
+        for (listener, thread) in self.0 {
+            // SAFETY: no pointers. Whoever waits for connections is told that there are none.
+            unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -129,8 +123,9 @@ impl Server {
         Arc::new(Server { rules, workers, offload, config, end, clients, lookers, counting, started })
     }
 
-    /// Serves connections, each on a thread of its own, until the listener is shut down.
-    pub(crate) fn serve(self: Arc<Self>, listener: &UnixListener) {
+    /// Serves connections, each on a thread of its own, until the listener is shut down. Who connects there has those rights
+    /// at most.
+    fn serve(self: Arc<Self>, listener: &UnixListener, most: Rights) {
         for stream in listener.incoming() {
             let stream = match stream {
                 Ok(stream) => stream,
@@ -150,7 +145,7 @@ impl Server {
             let started = Builder::new().name("client".into()).spawn(move || {
                 seccomp::enter(Thread::Client);
                 // Whoever goes away in the middle has no more to be told.
-                let _ = server.client(stream);
+                let _ = server.client(stream, most);
                 server.clients.fetch_sub(1, Ordering::Relaxed);
             });
             if started.is_err() {
@@ -159,9 +154,9 @@ impl Server {
         }
     }
 
-    fn client(&self, stream: UnixStream) -> io::Result<()> {
+    fn client(&self, stream: UnixStream, most: Rights) -> io::Result<()> {
         let peer = Peer::of(&stream)?;
-        if peer.is_trusted() {
+        if most == Rights::All && peer.is_trusted() {
             return self.serve_one(peer, Client::new(stream, LONGEST)?, Rights::All);
         }
         let client = Client::new(stream, SHORT)?;

@@ -1,18 +1,18 @@
 //! `--persist`: programs of flows that stay on their devices when this process dies.
 //!
 //! Only links get a name in a file system of type bpf: they hold programs, and these their maps. What is left behind is removed
-//! by the next dataplane before it takes the devices, or by `penstock down`; a note in `/run/penstock` says where it is.
+//! by the next dataplane before it takes the devices, or by `penstock down`; a note in the run directory says where it is.
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use penstock_bpf::Link;
 use penstock_ebpf::flow::{Flows, FoundFlow, LAYOUT, found};
 
 use crate::log;
-use crate::takeover::record;
+use crate::rundir::{self, RunDir};
 
 /// `BPF_FS_MAGIC`
 const BPF_FS: libc::__fsword_t = 0xcafe_4a11;
@@ -25,12 +25,19 @@ pub(crate) struct Pins {
 }
 
 /// Names of this network namespace begin so.
-fn prefix(note: &Path) -> String {
-    format!("penstock-{}-", note.file_stem().unwrap_or_default().to_string_lossy())
+fn prefix() -> io::Result<String> {
+    Ok(format!("penstock-{}-", rundir::cookie()?))
 }
 
-fn note() -> io::Result<PathBuf> {
-    record::path().map(|path| path.with_extension("pins"))
+/// The name of the note.
+fn note() -> io::Result<String> {
+    rundir::name("pins")
+}
+
+/// The directory that the note names, if there is one.
+fn noted() -> Option<PathBuf> {
+    let directory = RunDir::get().ok()?.read(&note().ok()?).ok()?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(directory)))
 }
 
 fn is_bpf(directory: &Path) -> io::Result<bool> {
@@ -59,11 +66,8 @@ impl Pins {
         let wrong = |e: io::Error| format!("{}: {e}", directory.display());
         Self::look(directory)?;
         let note = note().map_err(wrong)?;
-        if let Some(parent) = note.parent() {
-            fs::create_dir_all(parent).map_err(wrong)?;
-        }
-        fs::write(&note, directory.as_os_str().as_bytes()).map_err(wrong)?;
-        Ok(Pins { directory: directory.to_owned(), prefix: prefix(&note) })
+        RunDir::get()?.replace(&note, directory.as_os_str().as_bytes()).map_err(wrong)?;
+        Ok(Pins { directory: directory.to_owned(), prefix: prefix().map_err(wrong)? })
     }
 
     fn path(&self, device: u32) -> PathBuf {
@@ -133,18 +137,12 @@ impl Pins {
 
 /// What an earlier dataplane of this network namespace has left.
 pub(super) fn left() -> Option<Pins> {
-    let note = note().ok()?;
-    let directory = fs::read(&note).ok()?;
-    let directory = Path::new(std::ffi::OsStr::from_bytes(&directory)).to_owned();
-    Some(Pins { directory, prefix: prefix(&note) })
+    Some(Pins { directory: noted()?, prefix: prefix().ok()? })
 }
 
 /// Removes what an earlier dataplane of this network namespace has left; whether there was something.
 pub(crate) fn remove_left() -> bool {
-    let Ok(note) = note() else { return false };
-    let Ok(directory) = fs::read(&note) else { return false };
-    let directory = Path::new(std::ffi::OsStr::from_bytes(&directory));
-    let prefix = prefix(&note);
+    let (Some(directory), Ok(prefix)) = (noted(), prefix()) else { return false };
     let mut found = false;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
@@ -153,6 +151,8 @@ pub(crate) fn remove_left() -> bool {
             found |= fs::remove_file(entry.path()).is_ok();
         }
     }
-    let _ = fs::remove_file(note);
+    if let (Ok(directory), Ok(note)) = (RunDir::get(), note()) {
+        directory.remove(&note);
+    }
     found
 }

@@ -1,0 +1,94 @@
+//! Where the dataplane of a network namespace listens, and how clients find it.
+//!
+//! | socket | who connects |
+//! | --- | --- |
+//! | `/run/penstock/COOKIE.sock` | root, or the user of the dataplane: nobody else enters the directory |
+//! | `/run/penstock-read/COOKIE.sock` | with `--allow-read` everybody, to look |
+//!
+//! So others never wait in the same queue as root. [`rundir`](crate::rundir) says where the directories are without root.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use penstock_lang::session::NOT_PERMITTED;
+
+use crate::rundir::{self, Access, RunDir};
+
+const EXTENSION: &str = "sock";
+
+/// What a second one is told.
+pub(crate) const RUNS_ALREADY: &str = "a dataplane is running in this network namespace already";
+
+/// The sockets of a dataplane.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    /// For those who may do everything.
+    pub(crate) private: UnixListener,
+    /// For those who may look.
+    pub(crate) public: Option<UnixListener>,
+}
+
+/// Binds the sockets of this network namespace. What a dataplane has left that died is replaced: the caller has the
+/// [`Turn`](crate::turn::Turn), so no other one is there.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn listen(readers: bool) -> Result<Listeners, String> {
+    let wrong = |e: io::Error| format!("the control socket: {e}");
+    let name = rundir::name(EXTENSION).map_err(wrong)?;
+    let bind = |directory: &RunDir, mode: u32| {
+        directory.remove(&name);
+        let listener = UnixListener::bind(directory.path(&name))?;
+        directory.set_mode(&name, mode)?;
+        Ok(listener)
+    };
+    remove();
+    let private = bind(RunDir::get()?, 0o600).map_err(wrong)?;
+    let public = match readers {
+        true => Some(bind(&RunDir::make(Access::All)?, 0o666).map_err(wrong)?),
+        false => None,
+    };
+    Ok(Listeners { private, public })
+}
+
+/// Removes the sockets of this network namespace, at the end of whoever has the turn.
+pub(crate) fn remove() {
+    let Ok(name) = rundir::name(EXTENSION) else { return };
+    if let Ok(directory) = RunDir::get() {
+        directory.remove(&name);
+    }
+    for directory in rundir::places(Access::All) {
+        // Only the owner can, and that may be another user.
+        let _ = std::fs::remove_file(directory.join(&name));
+    }
+}
+
+/// Whether a dataplane of this user answers.
+pub(crate) fn is_served() -> bool {
+    let path =
+        rundir::name(EXTENSION).ok().zip(RunDir::get().ok()).map(|(name, directory)| directory.path(&name));
+    path.is_some_and(|path| UnixStream::connect(path).is_ok())
+}
+
+/// Connects to the dataplane of this network namespace, where the user may do everything if that is allowed, else where it
+/// may look. `None` if nobody listens.
+///
+/// # Errors
+/// The user may not even know whether somebody listens, or the connection fails.
+pub(crate) fn connect() -> io::Result<Option<UnixStream>> {
+    let name = rundir::name(EXTENSION)?;
+    let mut denied = false;
+    for path in rundir::places(Access::Owner).chain(rundir::places(Access::All)) {
+        match UnixStream::connect(path.join(&name)) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied = true,
+            // One that died has left its socket.
+            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    match denied {
+        true => Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_PERMITTED)),
+        false => Ok(None),
+    }
+}
