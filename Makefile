@@ -7,6 +7,7 @@
 # make sbom   what it is made of, in CycloneDX's form: target/sbom/penstock.cdx.json
 # make bench  measure the packet path in memory and write docs/performance.md
 # make soak   run the dataplane under everything for HOURS (1) with SEED (1), and see that all stays level and adds up
+# make fuzz   all fuzzing targets for SECONDS together, or TARGET alone (docs/testing.md)
 # make record record the example captures again (root; see examples/record.sh)
 # make clean  remove what was built
 
@@ -14,7 +15,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench soak record clean
+.PHONY: run test lint deny release release-check sbom bench soak fuzz record clean
 
 run:
 	@scripts/setup run
@@ -57,6 +58,10 @@ SEED ?= 1
 soak:
 	@scripts/setup test
 	PENSTOCK_SOAK_HOURS=$(HOURS) PENSTOCK_SEED=$(SEED) cargo test --release -p penstock --test soak
+
+fuzz:
+	@scripts/setup run
+	scripts/fuzz $(or $(SECONDS),600) $(TARGET)
 
 record:
 	examples/record.sh

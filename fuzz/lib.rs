@@ -1,5 +1,8 @@
 //! The targets of `tests/fuzz`, for cargo-fuzz.
 
+#[path = "../tests/fuzz/describe.rs"]
+#[allow(dead_code)]
+mod describe;
 #[path = "../tests/filetests/format.rs"]
 #[allow(dead_code)]
 mod format;
@@ -7,11 +10,17 @@ mod format;
 mod generate;
 #[path = "../tests/filetests/language.rs"]
 mod language;
+#[path = "../tests/fuzz/mutate.rs"]
+mod mutate;
+#[path = "../tests/fuzz/network.rs"]
+mod network;
 #[path = "../tests/filetests/packet.rs"]
 #[allow(dead_code)]
 mod packet;
 #[path = "../tests/fuzz/seeds.rs"]
 #[allow(dead_code)]
 mod seeds;
-#[path = "../tests/fuzz/targets.rs"]
+#[path = "../tests/fuzz/send.rs"]
+mod send;
+#[path = "../tests/fuzz/targets/mod.rs"]
 pub mod targets;

@@ -164,6 +164,12 @@ impl Names for Devices<'_> {
     }
 }
 
+/// What the language knows of names where a network is.
+#[allow(dead_code)]
+pub fn names(net: &Network) -> impl Names + '_ {
+    Devices(net)
+}
+
 /// Lists a ruleset with its counters at a time (ns), as `nft list ruleset` does.
 pub fn list(ruleset: &Ruleset, net: &Network, now: u64) -> String {
     let names = Devices(net);

@@ -1,9 +1,11 @@
 //! The fuzzing targets for a few seconds each, on what [`seeds`] has and on what chance makes of it.
 //!
-//! `PENSTOCK_FUZZ_SECONDS` says how many seconds (default 2), `PENSTOCK_SEED` where chance begins; the seed of an input
+//! `PENSTOCK_FUZZ_SECONDS` says how many seconds (default 1), `PENSTOCK_SEED` where chance begins; the seed of an input
 //! that fails is printed, and as `PENSTOCK_SEED` makes it the first one again. `PENSTOCK_FUZZ_CORPUS=DIR` writes the
 //! seeds into a directory per target, for cargo-fuzz.
 
+#[allow(dead_code)]
+mod describe;
 #[path = "../filetests/format.rs"]
 #[allow(dead_code)]
 mod format;
@@ -11,10 +13,12 @@ mod generate;
 #[path = "../filetests/language.rs"]
 mod language;
 mod mutate;
+mod network;
 #[path = "../filetests/packet.rs"]
 #[allow(dead_code)]
 mod packet;
 mod seeds;
+mod send;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +28,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::targets::Target;
+
 /// A single input that takes longer hangs. Debug builds on busy machines are slow.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -31,8 +37,10 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs a target on all seeds, then on what `make` gives until the time is over.
-fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(&mut Rng) -> Vec<u8>) {
+/// Runs a target on all seeds, then on what it makes of them until the time is over.
+fn fuzz(target: &'static Target) {
+    let name = target.name;
+    let seeds = targets::seeds(target);
     if let Some(directory) = std::env::var_os("PENSTOCK_FUZZ_CORPUS") {
         let directory = std::path::Path::new(&directory).join(name);
         std::fs::create_dir_all(&directory).expect("the directory can be made");
@@ -60,7 +68,7 @@ fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(
     let one = |seed: u64, input: &[u8]| {
         current.store(seed, Relaxed);
         since.store(begun.elapsed().as_millis() as u64 + 1, Relaxed);
-        if catch_unwind(AssertUnwindSafe(|| target(input))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_err() {
             let shown = match std::str::from_utf8(input) {
                 Ok(text) => text.to_string(),
                 Err(_) => input.iter().map(|b| format!("{b:02x}")).collect(),
@@ -73,11 +81,13 @@ fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(
         one(0, seed);
     }
     let first = penstock_seed::seed();
-    let seconds = Duration::from_secs(number("PENSTOCK_FUZZ_SECONDS").unwrap_or(2));
+    let seconds = Duration::from_secs(number("PENSTOCK_FUZZ_SECONDS").unwrap_or(1));
     let start = Instant::now();
     let mut seed = first;
     while start.elapsed() < seconds {
-        one(seed, &make(&mut Rng::with_seed(seed)));
+        let mut input = (target.make)(&mut Rng::with_seed(seed), &seeds);
+        input.truncate(target.longest);
+        one(seed, &input);
         seed += 1;
     }
     since.store(0, Relaxed);
@@ -86,48 +96,20 @@ fn fuzz(name: &'static str, target: fn(&[u8]), seeds: &[Vec<u8>], make: impl Fn(
     println!("{name}: {} seeds, {} made from PENSTOCK_SEED={first}", seeds.len(), seed - first);
 }
 
+/// `docs/testing.md` has a row for each target, in the order of the table.
 #[test]
-fn no_ruleset_text_panics_and_listings_are_accepted() {
-    let seeds: Vec<Vec<u8>> = seeds::rulesets().iter().map(|t| t.clone().into_bytes()).collect();
-    fuzz("ruleset", targets::ruleset, &seeds, |rng| mutate::text(rng, seeds::rulesets()).into_bytes());
-}
-
-#[test]
-fn no_json_panics_and_listings_stay() {
-    let texts = seeds::json();
-    let seeds: Vec<Vec<u8>> = texts.iter().map(|t| t.clone().into_bytes()).collect();
-    fuzz("json", targets::json, &seeds, |rng| mutate::json(rng, texts).into_bytes());
-}
-
-#[test]
-fn no_capture_panics() {
-    let seeds = seeds::captures();
-    fuzz("capture", targets::capture, &seeds, |rng| mutate::bytes(rng, &seeds));
-}
-
-#[test]
-fn no_frame_panics_on_its_way() {
-    let seeds: Vec<Vec<u8>> = seeds::frames().iter().map(|f| [&[0], &f[..]].concat()).collect();
-    fuzz("frame", targets::frame, &seeds, |rng| mutate::frames(rng, seeds::frames()));
-}
-
-#[test]
-fn no_network_file_panics() {
-    let seeds = seeds::configs();
-    let texts: Vec<String> = seeds.iter().map(|s| String::from_utf8_lossy(s).into_owned()).collect();
-    fuzz("config", targets::config, &seeds, |rng| mutate::text(rng, &texts).into_bytes());
-}
-
-#[test]
-fn no_program_panics() {
-    let seeds: Vec<Vec<u8>> = (0..20).map(|i| seeds::programs(&mut Rng::with_seed(i))).collect();
-    fuzz("program", targets::program, &seeds, seeds::programs);
+fn the_documentation_has_all_targets() {
+    let text = include_str!("../../docs/testing.md");
+    let rows: Vec<String> =
+        targets::ALL.iter().map(|t| format!("| `{}` | {} | {} |", t.name, t.bytes, t.holds)).collect();
+    let there: Vec<&str> = text.lines().filter(|line| rows.iter().any(|row| row == line)).collect();
+    assert_eq!(there, rows, "docs/testing.md is to have:\n{}", rows.join("\n"));
 }
 
 /// What is refused at once shows nothing.
 #[test]
 fn seeds_are_accepted() {
-    let net = targets::net();
+    let net = network::net();
     for text in seeds::rulesets() {
         if let Err(e) = language::load(text, &net, 0) {
             panic!("{e}\n{text}");

@@ -137,6 +137,24 @@ fn words(rng: &mut Rng, seeds: &[String], base: Option<&str>) -> String {
     tokens.concat()
 }
 
+/// Like [`text`], of bytes that are text.
+pub fn text_bytes(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let few = few(rng, seeds);
+    text(rng, &few).into_bytes()
+}
+
+/// Like [`json`], of bytes that are text.
+pub fn json_bytes(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let few = few(rng, seeds);
+    json(rng, &few).into_bytes()
+}
+
+/// Some of the seeds as text: changes use no more.
+fn few(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<String> {
+    let pick = |rng: &mut Rng| seeds.get(rng.usize(..seeds.len().max(1))).map_or(&[][..], |s| &s[..]);
+    (0..3).map(|_| String::from_utf8_lossy(pick(rng)).into_owned()).collect()
+}
+
 /// Flips, cuts, repeats and overwrites.
 fn change(rng: &mut Rng, bytes: &mut Vec<u8>) {
     if bytes.is_empty() {

@@ -7,7 +7,7 @@ use penstock_io::{CaptureWriter, LinkType};
 
 use crate::format::{self, Kind, Test};
 use crate::language;
-use crate::targets::{NET, net};
+use crate::network::{NET, net};
 
 /// The project's directory: this file is compiled in the test of a crate and in the fuzzing workspace.
 fn project() -> PathBuf {
@@ -38,16 +38,16 @@ pub fn rulesets() -> &'static [String] {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     TEXTS.get_or_init(|| {
         let mut texts: Vec<_> = tests().iter().map(Test::ruleset).collect();
-        texts.extend(read_all("rulesets").into_iter().map(|b| String::from_utf8_lossy(&b).into_owned()));
+        texts.extend(read_all("ruleset").into_iter().map(|b| String::from_utf8_lossy(&b).into_owned()));
         texts
     })
 }
 
-/// The same as `nft -j list ruleset` has them.
+/// These rulesets as `nft -j list ruleset` has them.
 pub fn json() -> &'static [String] {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     TEXTS.get_or_init(|| {
-        let net = crate::targets::net();
+        let net = crate::network::net();
         let loaded = rulesets().iter().filter_map(|text| crate::language::load(text, &net, 0).ok());
         loaded.map(|mut ruleset| crate::language::list_json(&mut ruleset, &net, 0)).collect()
     })
@@ -78,7 +78,7 @@ pub fn all_rules() -> String {
     all
 }
 
-/// The packets of the filetests, as [`crate::targets::frame`] takes frames.
+/// The packets of the filetests, as [`crate::send::send`] takes frames.
 pub fn frames() -> &'static [Vec<u8>] {
     static FRAMES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     FRAMES.get_or_init(|| {
@@ -106,7 +106,7 @@ pub fn frames() -> &'static [Vec<u8>] {
 
 /// Capture files: pcap of both link types, pcapng by hand, the beginnings of recorded ones.
 pub fn captures() -> Vec<Vec<u8>> {
-    let mut files = read_all("captures");
+    let mut files = vec![];
     for link in [LinkType::Ethernet, LinkType::Raw] {
         let mut file = vec![];
         if let Ok(mut writer) = CaptureWriter::new(&mut file, link) {
@@ -148,9 +148,7 @@ fn pcapng(big: bool) -> Vec<u8> {
 
 /// Lines for `ip -batch`.
 pub fn configs() -> Vec<Vec<u8>> {
-    let mut texts = read_all("configs");
-    texts.push(NET.into());
-    texts
+    vec![NET.into()]
 }
 
 /// Bytes for programs: they mean something wherever they are cut.
@@ -159,7 +157,7 @@ pub fn programs(rng: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 /// The files of a directory of `tests/fuzz/corpus`.
-fn read_all(directory: &str) -> Vec<Vec<u8>> {
+pub fn read_all(directory: &str) -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(project().join("tests/fuzz/corpus").join(directory));
     let mut paths: Vec<_> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
     paths.sort();

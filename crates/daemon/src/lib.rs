@@ -67,7 +67,8 @@ mod worker;
 mod workers;
 
 pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};
-pub use offload::Offloaded;
+pub use metrics::requested_path;
+pub use offload::{Offloaded, adopt_flows};
 pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
 pub use seccomp::Violation;

@@ -54,7 +54,7 @@ pub(crate) fn serve(listener: &TcpListener, server: &Arc<Server>) {
 fn answer(mut stream: TcpStream, server: &Server) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = request(&mut stream)?;
-    let (status, kind, body) = match path(&head) {
+    let (status, kind, body) = match requested_path(&head) {
         Some("/metrics") => match server.shown(ShowAs::Metrics) {
             Ok(text) => ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
             Err(_) => ("503 Service Unavailable", "text/plain", "the dataplane does not answer\n".into()),
@@ -91,7 +91,7 @@ fn request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 /// What a request asks for; `None` if it does not ask.
-fn path(head: &[u8]) -> Option<&str> {
+pub fn requested_path(head: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(head.split(|b| *b == b'\r').next()?).ok()?;
     let mut words = line.split(' ');
     let path = (words.next() == Some("GET")).then(|| words.next())??;
@@ -121,7 +121,7 @@ mod tests {
             ("GET", None),
             ("\u{0}\u{1}", None),
         ] {
-            assert_eq!(path(head.as_bytes()), expected, "{head}");
+            assert_eq!(requested_path(head.as_bytes()), expected, "{head}");
         }
     }
 }

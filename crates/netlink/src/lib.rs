@@ -33,7 +33,7 @@ pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};
 pub use other_end::can_hand_over;
-pub use socket::Socket;
+pub use socket::{Answers, Socket};
 pub use state::State;
 pub use vlans::set_port_vlans;
 pub use xdp::{XdpMonitor, XdpSocket};

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::message::{Attributes, Message, put};
 use crate::nexthop::OnLink;
-use crate::socket::Socket;
+use crate::socket::{Answers, Socket};
 use crate::{address, link, neighbour, route};
 
 const IFLA_ADDRESS: u16 = 1;
@@ -161,7 +161,7 @@ fn set_byte(body: &mut [u8], at: usize, value: u8) {
 impl Standing {
     /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot give, and what the kernel
     /// makes for addresses are left out.
-    pub fn read(socket: &mut Socket, index: u32) -> io::Result<Standing> {
+    pub fn read(socket: &mut impl Answers, index: u32) -> io::Result<Standing> {
         let mut all = Standing::default();
         for message in socket.dump(libc::RTM_GETADDR, &[0; address::HEAD])? {
             if index_at(&message.body, 4) == Some(index) {

@@ -71,7 +71,8 @@ impl Changed {
         std::mem::take(&mut self.stale).into_iter().collect()
     }
 
-    fn note(&mut self, message: Message) {
+    /// Notes what a notification says.
+    pub fn note(&mut self, message: Message) {
         match message.kind {
             libc::RTM_NEWLINK | libc::RTM_DELLINK => {
                 // Addresses, routes and neighbours may go with a link, some of them in silence.

@@ -9,7 +9,7 @@ use std::io;
 use penstock_net::{Nexthop, Scope};
 
 use crate::message::{Message, address, put};
-use crate::socket::Socket;
+use crate::socket::{Answers, Socket};
 
 /// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP`
 pub(crate) const NEW: u16 = 104;
@@ -52,7 +52,7 @@ pub(crate) struct Objects(HashMap<u32, Object>);
 
 impl Objects {
     /// Reads all. A kernel without them (before 5.3) has none.
-    pub(crate) fn read(socket: &mut Socket) -> io::Result<Objects> {
+    pub(crate) fn read(socket: &mut impl Answers) -> io::Result<Objects> {
         Ok(Objects(all(socket)?.iter().filter_map(read).collect()))
     }
 
@@ -73,7 +73,7 @@ impl Objects {
     }
 }
 
-fn all(socket: &mut Socket) -> io::Result<Vec<Message>> {
+fn all(socket: &mut impl Answers) -> io::Result<Vec<Message>> {
     match socket.dump(GET, &[0; HEAD]) {
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Vec::new()),
         result => result,
@@ -121,7 +121,7 @@ pub(crate) struct OnLink {
 }
 
 impl OnLink {
-    pub(crate) fn read(socket: &mut Socket, index: u32) -> io::Result<OnLink> {
+    pub(crate) fn read(socket: &mut impl Answers, index: u32) -> io::Result<OnLink> {
         let all = all(socket)?;
         let mut on = OnLink::default();
         for message in &all {

@@ -13,6 +13,21 @@ const NLM_F_DUMP: u16 = 0x300;
 /// A dump changed while it was made.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
+/// Who answers questions about the state of a network namespace: the kernel behind a [`Socket`].
+pub trait Answers {
+    /// Everything of a kind, for instance `RTM_GETLINK` with the body of an `ifinfomsg`.
+    ///
+    /// # Errors
+    /// Those of netlink.
+    fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>>;
+}
+
+impl Answers for Socket {
+    fn dump(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
+        Socket::dump(self, kind, body)
+    }
+}
+
 /// Asks and changes, one request at a time.
 #[derive(Debug)]
 pub struct Socket {

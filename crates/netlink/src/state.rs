@@ -12,7 +12,7 @@ use crate::message::{Attributes, Message, put};
 use crate::monitor::Changed;
 use crate::nexthop::Objects;
 use crate::route::Told;
-use crate::socket::Socket;
+use crate::socket::Answers;
 use crate::{neighbour, route, rule};
 
 /// Everything that is known.
@@ -35,14 +35,14 @@ fn family(six: bool) -> u8 {
 
 impl State {
     /// Reads everything.
-    pub fn read(socket: &mut Socket) -> io::Result<State> {
+    pub fn read(socket: &mut impl Answers) -> io::Result<State> {
         let mut state = State::default();
         state.refresh(socket, &mut Changed::everything())?;
         Ok(state)
     }
 
     /// Reads again what has changed, and takes up what notifications have said.
-    pub fn refresh(&mut self, socket: &mut Socket, changed: &mut Changed) -> io::Result<()> {
+    pub fn refresh(&mut self, socket: &mut impl Answers, changed: &mut Changed) -> io::Result<()> {
         let what = std::mem::take(changed);
         if what.links {
             self.devices = devices(socket)?;
@@ -153,7 +153,7 @@ impl State {
 }
 
 /// Reads all links, and the VLANs of bridges and ports.
-pub(crate) fn devices(socket: &mut Socket) -> io::Result<Vec<Device>> {
+pub(crate) fn devices(socket: &mut impl Answers) -> io::Result<Vec<Device>> {
     let all = socket.dump(libc::RTM_GETLINK, &[0; link::HEAD])?;
     let mut devices: Vec<Device> = all.iter().filter_map(link::read).collect();
     devices.sort_by_key(|d| d.link.index);
@@ -164,7 +164,7 @@ pub(crate) fn devices(socket: &mut Socket) -> io::Result<Vec<Device>> {
 }
 
 /// VLANs of bridges and their ports come in a bridge's own view of links.
-fn take_vlans(socket: &mut Socket, devices: &mut [Device]) -> io::Result<()> {
+fn take_vlans(socket: &mut impl Answers, devices: &mut [Device]) -> io::Result<()> {
     const IFLA_AF_SPEC: u16 = 26;
     const IFLA_EXT_MASK: u16 = 29;
     const BRIDGE_VLANS: u32 = 2;

@@ -6,7 +6,7 @@ use std::io;
 use crate::link::{self, Device};
 use crate::links::{Change, Standing, change, rename, set_port};
 use crate::message::{Attributes, Message, put};
-use crate::socket::Socket;
+use crate::socket::{Answers, Socket};
 use crate::state::State;
 use crate::vlans::set_port_vlans;
 
@@ -64,7 +64,7 @@ pub struct Upper {
 }
 
 /// Devices that stand on the one with an index.
-pub fn uppers(socket: &mut Socket, lower: u32) -> io::Result<Vec<Upper>> {
+pub fn uppers(socket: &mut impl Answers, lower: u32) -> io::Result<Vec<Upper>> {
     let all = socket.dump(libc::RTM_GETLINK, &[0; link::HEAD])?;
     Ok(all.iter().filter_map(|message| read(message, lower)).collect())
 }

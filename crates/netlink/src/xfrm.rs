@@ -173,11 +173,16 @@ impl Policies {
     /// # Errors
     /// Those of netlink.
     pub fn read(&mut self) -> io::Result<Config> {
-        let mut all = self.socket.dump(GET_POLICY, &[0; QUESTION])?;
+        let all = self.socket.dump(GET_POLICY, &[0; QUESTION])?;
+        let defaults = self.socket.ask(GET_DEFAULT, &[0; 4])?;
+        Ok(Policies::of(&all, defaults.first()))
+    }
+
+    /// The policies of a dump, and what the answer about the defaults says.
+    pub fn of(dump: &[Message], defaults: Option<&Message>) -> Config {
+        let defaults = defaults.map(self::defaults).unwrap_or_default();
         // The newest comes first.
-        all.reverse();
-        let defaults = self.socket.ask(GET_DEFAULT, &[0; 4])?.first().map(defaults).unwrap_or_default();
-        Ok(Config::of_host(all.iter().filter_map(read).collect(), defaults))
+        Config::of_host(dump.iter().rev().filter_map(read).collect(), defaults)
     }
 }
 

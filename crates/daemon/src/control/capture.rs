@@ -30,7 +30,8 @@ pub struct CaptureCall {
 }
 
 impl CaptureCall {
-    pub(super) fn words(&self) -> [String; 7] {
+    /// As a message has them, each field a word.
+    pub fn words(&self) -> [String; 7] {
         [
             self.family.clone(),
             self.hook.clone(),
@@ -42,7 +43,8 @@ impl CaptureCall {
         ]
     }
 
-    pub(super) fn of(words: Vec<String>) -> Option<Self> {
+    /// Of the words of a message; `None` if there are others, or a number is none.
+    pub fn of(words: Vec<String>) -> Option<Self> {
         let [family, hook, priority, device, snaplen, group, expression] = words.try_into().ok()?;
         let group = if group.is_empty() { None } else { Some(group.parse().ok()?) };
         let device = Some(device).filter(|d| !d.is_empty());
@@ -93,8 +95,8 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Length of the name, name, link type, direction, time, length, bytes that follow, bytes: all little-endian.
-    fn put(&self, out: &mut Vec<u8>) {
+    /// Appends it as a message has it: length of the name, name, link type, direction, time, length, bytes that follow, bytes: all little-endian.
+    pub fn put(&self, out: &mut Vec<u8>) {
         let name = self.interface.as_bytes().get(..255).unwrap_or(self.interface.as_bytes());
         out.push(name.len() as u8);
         out.extend_from_slice(name);

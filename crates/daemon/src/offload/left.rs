@@ -57,7 +57,7 @@ impl Left {
     /// Adds the connections of the flows to a dump, which may be empty; the number of them. Counters become those of the
     /// device where these are greater: what of it was told before is not known.
     pub(crate) fn adopt(&self, dump: &mut String, now: u64) -> usize {
-        adopt(dump, &self.flows, now)
+        adopt_flows(dump, &self.flows, now)
     }
 }
 
@@ -105,7 +105,9 @@ fn without_windows(tcp: &str) -> String {
     fields.join(",")
 }
 
-fn adopt(dump: &mut String, flows: &[FoundFlow], now: u64) -> usize {
+/// Adds the connections of flows to a dump, which may be empty; the number of them. Counters become those of the flow
+/// where these are greater. `now` and the times of the flows are nanoseconds of the same clock.
+pub fn adopt_flows(dump: &mut String, flows: &[FoundFlow], now: u64) -> usize {
     let mut lines: Vec<String> = dump.lines().map(str::to_owned).collect();
     if lines.is_empty() {
         lines.push(HEADER.into());
@@ -232,7 +234,7 @@ mod tests {
         let mut dump = String::new();
         // One of UDP that has been silent for too long.
         let flows = [flow(6, 4000, 50, 0), flow(17, 4001, 7, 950 * SECOND), flow(17, 4002, 7, 800 * SECOND)];
-        assert_eq!(adopt(&mut dump, &flows, now), 2);
+        assert_eq!(adopt_flows(&mut dump, &flows, now), 2);
         assert_eq!(loaded(&dump), ["17 4001 7,1", "6 4000 50,1"]);
         let line = dump.lines().find(|l| l.contains("4000")).expect("a line");
         let bits: u32 = value(line, "status").and_then(|s| s.parse().ok()).expect("a status");
@@ -240,7 +242,7 @@ mod tests {
         // What was kept counts, and nothing twice.
         let kept = dump.clone();
         let later = [flow(6, 4000, 90, now), flow(17, 4001, 3, now), flow(6, 4003, 1, now)];
-        assert_eq!(adopt(&mut dump, &later, now), 3);
+        assert_eq!(adopt_flows(&mut dump, &later, now), 3);
         assert_eq!(loaded(&dump), ["17 4001 7,1", "6 4000 90,1", "6 4003 1,1"]);
         assert_eq!(dump.lines().count(), kept.lines().count() + 1);
     }
@@ -248,13 +250,13 @@ mod tests {
     #[test]
     fn a_kept_connection_asks_for_no_window_of_before() {
         let mut dump = String::new();
-        adopt(&mut dump, &[flow(6, 4000, 1, 1)], 1);
+        adopt_flows(&mut dump, &[flow(6, 4000, 1, 1)], 1);
         let mut table = Conntrack::new(Settings::default());
         table.load(&dump, 1).expect("a dump");
         let tcp = "3,1,0,2,5,6,7,8,0,16,100,200,300,400,7,9,500,600,700,800,7,9";
         let mut kept = with(dump.lines().nth(1).expect("a line"), "tcp", tcp);
         kept = format!("{HEADER}\n{kept} mark=5\n");
-        adopt(&mut kept, &[flow(6, 4000, 1, 1)], 1);
+        adopt_flows(&mut kept, &[flow(6, 4000, 1, 1)], 1);
         assert!(kept.contains("tcp=3,1,0,2,5,6,7,8,0,16,100,200,0,400,7,9,500,600,0,800,7,9"), "{kept}");
         assert!(kept.contains("mark=5"));
         Conntrack::new(Settings::default()).load(&kept, 1).expect("a dump");

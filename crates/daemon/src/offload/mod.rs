@@ -36,6 +36,7 @@ pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
 pub(crate) use left::Left;
+pub use left::adopt_flows;
 pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.

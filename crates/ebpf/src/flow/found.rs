@@ -96,6 +96,13 @@ pub fn found(names: [&Path; 2]) -> io::Result<Vec<FoundFlow>> {
     Ok(pairs(&halves))
 }
 
+/// The flows of entries of the maps: whether of IPv6, key, value. Entries that are cut are left out.
+pub fn found_in<'a>(entries: impl IntoIterator<Item = (bool, &'a [u8], &'a [u8])>) -> Vec<FoundFlow> {
+    let halves: Vec<Half> =
+        entries.into_iter().filter_map(|(six, key, value)| half(six, key, value)).collect();
+    pairs(&halves)
+}
+
 fn pairs(halves: &[Half]) -> Vec<FoundFlow> {
     let by_arrival: HashMap<(u8, Ends), &Half> =
         halves.iter().map(|half| ((half.protocol, half.arrives), half)).collect();

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use penstock_wire::ethernet::Mac;
 
-pub use found::{Ends, FoundFlow, LAYOUT, found};
+pub use found::{Ends, FoundFlow, LAYOUT, found, found_in};
 pub use hardware::{Hardware, Port, Ports};
 pub use layout::{FlowHalf, FlowStatistics, NotOffloadable};
 use penstock_bpf::Next;

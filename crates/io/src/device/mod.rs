@@ -21,7 +21,7 @@ mod local;
 pub mod packet;
 mod sys;
 pub mod tap;
-mod vnet;
+pub mod vnet;
 pub mod xdp;
 
 use std::os::fd::{AsFd, BorrowedFd};

@@ -5,7 +5,7 @@ use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
 
 /// Bytes of the header.
-pub(crate) const LEN: usize = 10;
+pub const LEN: usize = 10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -20,7 +20,7 @@ const CWR: u8 = 0x80;
 
 /// Does what the header before a received frame leaves to be done: an unfinished checksum is finished, unless the frame is
 /// a super-packet, of which this tells.
-pub(crate) fn received(header: &[u8; LEN], frame: &mut [u8]) -> Option<Gso> {
+pub fn received(header: &[u8; LEN], frame: &mut [u8]) -> Option<Gso> {
     let [flags, kind, _, _, size_low, size_high, ..] = *header;
     let size = u16::from_ne_bytes([size_low, size_high]);
     let kind = match kind & !GSO_ECN {
@@ -56,7 +56,7 @@ fn finish(header: &[u8; LEN], frame: &mut [u8]) {
 
 /// Prepares a frame for a device that cuts it: gives the header, and begins the checksum. `None` if it is no frame that
 /// can be cut; for a frame that is none to be cut the header says nothing.
-pub(crate) fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
+pub fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
     let Some(gso) = gso else { return Some([0; LEN]) };
     let headers = Headers::of_frame(frame)?;
     Some(prepare_headers(gso, headers, frame))
@@ -64,7 +64,7 @@ pub(crate) fn prepare(gso: Option<Gso>, frame: &mut [u8]) -> Option<[u8; LEN]> {
 
 /// What goes before the payload of a frame that stays where it is: the header, and what of the frame is to be changed.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub struct Head {
     bytes: [u8; LEN + Head::MOST],
     /// Bytes of the frame that are in it.
     taken: usize,
@@ -75,7 +75,7 @@ impl Head {
     const MOST: usize = 256;
 
     /// As [`prepare`]; `None` also where the headers are too long.
-    pub(crate) fn of(gso: Option<Gso>, frame: &[u8]) -> Option<Head> {
+    pub fn of(gso: Option<Gso>, frame: &[u8]) -> Option<Head> {
         let mut head = Head { bytes: [0; LEN + Head::MOST], taken: 0 };
         let Some(gso) = gso else { return Some(head) };
         let headers = Headers::of_frame(frame)?;
@@ -88,7 +88,7 @@ impl Head {
     }
 
     /// Itself, and what of the frame follows.
-    pub(crate) fn parts<'a>(&'a self, frame: &'a [u8]) -> [&'a [u8]; 2] {
+    pub fn parts<'a>(&'a self, frame: &'a [u8]) -> [&'a [u8]; 2] {
         let own = self.bytes.get(..LEN + self.taken).unwrap_or_default();
         [own, frame.get(self.taken..).unwrap_or_default()]
     }
