@@ -71,6 +71,8 @@ const OPTIONS: &[Opt] = &[
         .takes("SECONDS", Values::Any),
     long("seccomp", "system calls that a thread does not need: refuse (the default), log, or kill (end, and say which)")
         .takes("WHAT", Values::OneOf(&["refuse", "log", "kill"])),
+    long("batch-memory", "MiB of memory that the evaluation of a ruleset may take; 4096 by default")
+        .takes("MIB", Values::Any),
     long("no-seccomp", "do not refuse system calls that are not needed"),
     long("persist", "flows that devices forward live on in XDP if the process dies; DIR is in a file system of type bpf")
         .takes("DIR", Values::Files),
@@ -104,6 +106,7 @@ struct Options {
     metrics: Option<SocketAddr>,
     queues: Vec<QueueConfig>,
     batch_time: Duration,
+    batch_memory: u64,
 }
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
@@ -122,6 +125,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         metrics: None,
         queues: Vec::new(),
         batch_time: Duration::from_secs(60),
+        batch_memory: 4096 << 20,
     };
     let (mut driver, mut of_one) = (Driver::Auto, Vec::new());
     let mut parser = lexopt::Parser::from_args(args);
@@ -184,6 +188,12 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 let time = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
                 options.batch_time =
                     time.ok_or_else(|| format!("--batch-time takes seconds, not `{text}`"))?;
+            }
+            Long("batch-memory") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let bytes = text.parse::<u64>().ok().filter(|m| *m > 0).and_then(|m| m.checked_mul(1 << 20));
+                options.batch_memory =
+                    bytes.ok_or_else(|| format!("--batch-memory takes MiB, not `{text}`"))?;
             }
             Long("metrics") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
@@ -263,6 +273,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         metrics: options.metrics,
         queues: options.queues,
         batch_time: options.batch_time,
+        batch_memory: options.batch_memory,
         engine: options.engine,
         offload: options.offload,
         persist: options.persist,

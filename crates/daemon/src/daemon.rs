@@ -18,9 +18,11 @@ use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 
 use crate::control::{
-    Listeners, NftCall, RUNS_ALREADY, Rules, Server, Serving, ShowAs, Took, is_served, listen, remove_sockets,
+    Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took, is_served,
+    listen, remove_sockets,
 };
 use crate::crew::{Crew, crew};
+use crate::evaluator::{self, Call, Evaluator, Task};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
 use crate::inbox::Inbox;
@@ -112,6 +114,8 @@ pub struct Config {
     pub seccomp: Option<Violation>,
     /// How long the evaluation of a ruleset may take.
     pub batch_time: Duration,
+    /// Bytes of memory that the evaluation of a ruleset may take, beside the ruleset that is there.
+    pub batch_memory: u64,
     /// What runs the chains.
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
@@ -139,6 +143,14 @@ pub struct Config {
     pub tracer: fn(&Generation, u64) -> TracePrinter,
     /// Prints `log` statements.
     pub printer: fn() -> Box<dyn Printer>,
+}
+
+impl Config {
+    /// What a child of the evaluator is to do for a client.
+    pub(crate) fn call(&self, task: Task, rights: Rights, process: Process) -> Call {
+        let (time, memory) = (self.batch_time, self.batch_memory);
+        Call { task, rights, process, time, memory }
+    }
 }
 
 /// What there is to show.
@@ -170,6 +182,7 @@ pub struct Daemon {
     rules: Arc<Rules>,
     offload: Arc<Offload>,
     config: Arc<Config>,
+    evaluator: Arc<Evaluator>,
 }
 
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
@@ -177,7 +190,8 @@ pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
     config.seccomp.into_iter().for_each(seccomp::want);
     let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
-    before::check(&config, kept.is_some())?;
+    let evaluator = Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
+    before::check(&config, &evaluator, kept.is_some())?;
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
@@ -221,7 +235,8 @@ pub fn run(config: Config) -> Result<(), String> {
             return Err(e);
         }
     };
-    let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config };
+    let evaluator = Arc::new(evaluator);
+    let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config, evaluator };
     let begun = daemon.begin(kept, &left);
     let keeping = begun.and_then(|()| daemon.keep());
     let mut serving = None;
@@ -498,10 +513,7 @@ impl Daemon {
     /// Loads the ruleset's file, as `nft -f` does.
     fn load_rules(&self) -> Result<(), String> {
         let Some(path) = &self.config.rules else { return Ok(()) };
-        let process = (std::process::id(), "penstock".to_owned());
-        before::run_file(&self.config, path, &*(self.config.names)(&[]), &mut |session, origin, text| {
-            self.rules.run(session, origin, text, &process, None).0
-        })
+        evaluator::load(&self.evaluator, &self.rules, &self.config, path)
     }
 
     fn serve(
@@ -525,6 +537,7 @@ impl Daemon {
             self.workers.clone(),
             self.offload.clone(),
             self.config.clone(),
+            self.evaluator.clone(),
             end,
         );
         let for_metrics = server.clone();

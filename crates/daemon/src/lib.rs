@@ -24,6 +24,7 @@
 //! - [`crew`], [`ring`], [`datagrams`]: several workers: whose a frame is, and how it comes to that one.
 //! - [`workers`]: all of them, for those who ask.
 //! - [`offload`]: flows and chains that devices do themselves.
+//! - [`evaluator`]: processes without rights, which read rule texts.
 //! - [`follow`]: the thread that keeps the network in step with the kernel's.
 //! - [`state`], [`keep`]: what outlives the process on request.
 //! - [`control`]: the socket: the ruleset with its generations, what is shown, the end.
@@ -36,6 +37,7 @@ mod crew;
 mod daemon;
 mod datagrams;
 mod dhcp;
+mod evaluator;
 mod follow;
 mod frames;
 mod guardian;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use penstock_lang::names::Names;
+use penstock_lang::session::remote::Changes;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_packet::Packet;
@@ -16,7 +17,7 @@ use penstock_path::LogRecord;
 use penstock_program::expr::{Expr, ImmediateData};
 use penstock_program::{Hook, Register};
 use penstock_ruleset::model::Table;
-use penstock_ruleset::{Generation, Ruleset};
+use penstock_ruleset::{Change, Generation, Ruleset};
 use penstock_wire::ethernet;
 
 use crate::control::{CaptureCall, Captured};
@@ -149,6 +150,24 @@ pub fn table(
     ports: &[String],
     names: &dyn Names,
 ) -> Result<Arc<Table>, String> {
+    table_of(&*evaluated(call, ports, names, &Ignored)?, number)
+}
+
+/// Changes that nobody asks for.
+struct Ignored;
+
+impl Changes for Ignored {
+    fn begin(&self, _generation: &Generation, _now: u64) {}
+    fn note(&self, _change: &Change) {}
+}
+
+/// Evaluates the table of a probe by itself; its changes are noted in two runs.
+pub(crate) fn evaluated(
+    call: &CaptureCall,
+    ports: &[String],
+    names: &dyn Names,
+    changes: &dyn Changes,
+) -> Result<Arc<Generation>, String> {
     let CaptureCall { family, hook, priority, device, expression, .. } = call;
     let at_device = matches!(&**hook, "ingress" | "egress");
     let devices = match device {
@@ -162,8 +181,8 @@ pub fn table(
     let mut ruleset = Ruleset::default();
     let mut run = |text: String| {
         let options = Options { runnable_only: true, ..Options::default() };
-        let outcome =
-            Session::new(options, &NoFiles, names).run(Origin::CommandLine, text, &mut ruleset, crate::now());
+        let mut session = Session::new(options, &NoFiles, names).noting(changes);
+        let outcome = session.run(Origin::CommandLine, text, &mut ruleset, crate::now());
         if outcome.ok { Ok(()) } else { Err(outcome.stderr) }
     };
     run(format!(
@@ -181,7 +200,11 @@ pub fn table(
         };
         said.lines().map(|line| cut(line) + "\n").collect::<String>()
     })?;
-    let generation = ruleset.generation();
+    Ok(ruleset.generation())
+}
+
+/// The table of a probe, of a generation that has nothing else.
+pub(crate) fn table_of(generation: &Generation, number: u32) -> Result<Arc<Table>, String> {
     let only_matches = |generation: &Generation| {
         let [table] = &generation.tables[..] else { return None };
         let [chain] = &table.chains[..] else { return None };
@@ -189,7 +212,7 @@ pub fn table(
         let (log, matches) = rule.exprs.split_last()?;
         (matches!(log, Expr::Log(_)) && matches.iter().all(is_match)).then(|| table.clone())
     };
-    let Some(table) = only_matches(&generation) else {
+    let Some(table) = only_matches(generation) else {
         return Err(
             "Error: an expression of a capture only matches: it has no statements and no verdict\n".into()
         );

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_sets::{Description, Element, ElementList};
 
 use crate::model::*;
 
 /// How to treat what is there or not there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// `add`: what is there already is fine (or updated, where the kernel updates).
     Add,
@@ -17,7 +19,7 @@ pub enum Mode {
 }
 
 /// Where a rule goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Position {
     /// At the end (`add`), or after the rule with this handle.
     After(Option<u64>),
@@ -28,7 +30,7 @@ pub enum Position {
 }
 
 /// A name or a handle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Key {
     /// By name.
     Name(Arc<str>),
@@ -37,7 +39,7 @@ pub enum Key {
 }
 
 /// One change. `destroy` says that absence is no error (`NFT_MSG_DESTROY*`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Change {
     AddTable {
@@ -147,7 +149,7 @@ pub enum Change {
 }
 
 /// A chain to be made or changed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewChain {
     /// Of a chain bound to a rule: a name that is unique in the batch, by which its other changes know the chain; the
     /// ruleset gives it its final name.
@@ -165,7 +167,7 @@ pub struct NewChain {
 }
 
 /// Hook of a chain to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewBase {
     /// Chain type.
     pub kind: ChainType,
@@ -178,7 +180,7 @@ pub struct NewBase {
 }
 
 /// A rule to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewRule {
     /// Its program. Anonymous sets are named as [`NewSet::name`] of an earlier change in the batch.
     pub exprs: Vec<Expr>,
@@ -187,7 +189,7 @@ pub struct NewRule {
 }
 
 /// A set to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewSet {
     /// For anonymous sets a name such as `__set%d` with `id` to tell them apart within the batch; expressions then
     /// say `__set%d#ID` and get the final name when the set is made.
@@ -215,7 +217,7 @@ pub struct NewSet {
 }
 
 /// A flowtable to be made or extended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewFlowtable {
     /// Name.
     pub name: Arc<str>,

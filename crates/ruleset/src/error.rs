@@ -1,7 +1,9 @@
 //! Refusals: the kernel's errno, and which part of the change is to blame (extended ack).
 
+use serde::{Deserialize, Serialize};
+
 /// The error numbers that nf_tables gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(i32)]
 pub enum Errno {
     /// Operation not permitted.
@@ -100,7 +102,7 @@ impl Errno {
 }
 
 /// The attribute that the kernel names in its extended ack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Blame {
     /// The change as a whole.
     Whole,
@@ -131,7 +133,7 @@ pub enum Blame {
 }
 
 /// Why a change was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     /// What the kernel would return.
     pub errno: Errno,

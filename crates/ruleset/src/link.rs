@@ -18,6 +18,8 @@ use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_stateful, link_verdict};
 use penstock_program::{Data, State};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Errno;
 use crate::model::*;
 use crate::needs::Needs;
@@ -91,7 +93,7 @@ impl LinkedFlowtable {
 }
 
 /// Something with `flags offload` has a device that cannot do it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CannotOffload {
     /// The table's family.
     pub family: Family,
@@ -104,7 +106,7 @@ pub struct CannotOffload {
 }
 
 /// What devices are to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OffloadPart {
     /// Forward the flows of the flowtable of this name.
     Flowtable(Arc<str>),

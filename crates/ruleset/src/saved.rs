@@ -19,6 +19,7 @@ use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
     ObjectValue, Rule, Set, Table, UserData,
 };
+use crate::reset::Reset;
 use crate::transaction::Ruleset;
 
 /// What the bytes of any version begin with. No text does.
@@ -104,12 +105,17 @@ impl Ruleset {
     /// assert_eq!(Ruleset::from_saved(b"table ip t").err().map(|broken| broken.at), Some(0));
     /// ```
     pub fn save(&self, now: u64) -> Vec<u8> {
+        self.save_and_reset(now, &[])
+    }
+
+    /// As [`Ruleset::save`], and sets to zero what is named: the bytes have the values from just before.
+    pub fn save_and_reset(&self, now: u64, resets: &[Reset]) -> Vec<u8> {
         let generation = self.generation();
         let saved = SavedRuleset {
             now,
             id: generation.id,
             last_table_handle: self.last_table_handle(),
-            tables: generation.tables.iter().map(|t| SavedTable::of(t, now)).collect(),
+            tables: generation.tables.iter().map(|t| SavedTable::of(t, now, resets)).collect(),
         };
         // Writing into memory fails for nothing that is in a ruleset.
         postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
@@ -205,7 +211,7 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl SavedTable {
-    fn of(table: &Table, now: u64) -> SavedTable {
+    fn of(table: &Table, now: u64, resets: &[Reset]) -> SavedTable {
         SavedTable {
             family: table.family,
             name: table.name.clone(),
@@ -214,9 +220,9 @@ impl SavedTable {
             flags: table.flags,
             userdata: table.userdata.clone(),
             last_handle: table.last_handle,
-            chains: table.chains.iter().map(|c| SavedChain::of(c, now)).collect(),
-            sets: table.sets.iter().map(|s| SavedSet::of(s, now)).collect(),
-            objects: table.objects.iter().map(|o| SavedObject::of(o, now)).collect(),
+            chains: table.chains.iter().map(|c| SavedChain::of(table, c, now, resets)).collect(),
+            sets: table.sets.iter().map(|s| SavedSet::of(table, s, now, resets)).collect(),
+            objects: table.objects.iter().map(|o| SavedObject::of(table, o, now, resets)).collect(),
             flowtables: table.flowtables.iter().map(|f| Flowtable::clone(f)).collect(),
         }
     }
@@ -239,10 +245,11 @@ impl SavedTable {
 }
 
 impl SavedChain {
-    fn of(chain: &Chain, now: u64) -> SavedChain {
+    fn of(table: &Table, chain: &Chain, now: u64, resets: &[Reset]) -> SavedChain {
+        let is_reset = |rule: &Rule| resets.iter().any(|reset| reset.names_rule(table, chain, rule));
         let rule = |rule: &Arc<Rule>| SavedRule {
             handle: rule.handle,
-            exprs: rule.snapshot(now),
+            exprs: if is_reset(rule) { rule.reset(now) } else { rule.snapshot(now) },
             userdata: rule.userdata.clone(),
         };
         SavedChain {
@@ -272,14 +279,19 @@ impl SavedChain {
 }
 
 impl SavedSet {
-    fn of(set: &Set, now: u64) -> SavedSet {
+    fn of(table: &Table, set: &Set, now: u64, resets: &[Reset]) -> SavedSet {
+        let is_reset = |element| resets.iter().any(|reset| reset.names_element(table, set, element));
         let mut elements = ElementList::new();
         for element in set.elements().iter().filter(|e| e.is_alive(now)) {
             let value = if element.value.exprs().is_empty() {
                 element.value.clone()
             } else {
                 let extras = ElementExtras {
-                    exprs: element.value.snapshot(now),
+                    exprs: if is_reset(element) {
+                        element.value.reset(now)
+                    } else {
+                        element.value.snapshot(now)
+                    },
                     states: Vec::new(),
                     timeout: element.value.timeout(),
                     userdata: element.value.userdata().cloned(),
@@ -346,11 +358,12 @@ impl SavedSet {
 }
 
 impl SavedObject {
-    fn of(object: &Object, now: u64) -> SavedObject {
+    fn of(table: &Table, object: &Object, now: u64, resets: &[Reset]) -> SavedObject {
+        let is_reset = resets.iter().any(|reset| reset.names_object(table, object));
         SavedObject {
             name: object.name.clone(),
             handle: object.handle,
-            value: object.snapshot(now),
+            value: if is_reset { object.reset(now) } else { object.snapshot(now) },
             userdata: object.userdata.clone(),
         }
     }

@@ -1,7 +1,9 @@
 //! Elements, by themselves and as a set holds them.
 
+use serde::{Deserialize, Serialize};
+
 /// One element. Times are nanoseconds of the packet clock (since the epoch).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Element<V> {
     /// Key bytes in register layout; empty for the catch-all element.
     pub key: Box<[u8]>,

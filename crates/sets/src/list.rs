@@ -104,6 +104,17 @@ impl<V> ElementList<V> {
         std::iter::from_fn(move || next_keys(&mut bytes))
     }
 
+    /// Whether it is a list as [`ElementList::push`] makes it, for one that somebody else may have written: all keys are
+    /// whole, and there are as many of them, and of values, as it says.
+    pub fn is_sound(&self) -> bool {
+        let (mut bytes, mut count, mut values) = (self.bytes.as_slice(), 0, 0);
+        while let Some((_, _, flags)) = next_keys(&mut bytes) {
+            count += 1;
+            values += usize::from(flags & REST != 0);
+        }
+        bytes.is_empty() && (count, values) == (self.len, self.rest.len())
+    }
+
     /// Whether any expires.
     pub(crate) fn expires(&self) -> bool {
         self.rest.iter().any(|(_, expires_at)| expires_at.is_some())

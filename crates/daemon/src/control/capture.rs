@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::connection::Client;
 use super::protocol::Message;
-use super::server::Server;
+use super::rules::Process;
+use super::server::{Rights, Server};
+use crate::evaluator::{End, Task};
 use crate::probe::{self, Probe};
 use crate::worker::Request;
 
@@ -153,21 +155,26 @@ impl Drop for Held<'_> {
 
 impl Server {
     /// Tells a client of frames until it goes.
-    pub(super) fn capture(&self, client: &Client, call: &CaptureCall) -> io::Result<u8> {
+    pub(super) fn capture(
+        &self,
+        client: &Client,
+        call: &CaptureCall,
+        process: &Process,
+    ) -> io::Result<Option<u8>> {
         /// How soon a client that went away is noticed where nothing passes, and how often it is told of losses.
         const PULSE: Duration = Duration::from_millis(200);
         /// Bytes of frames told at once.
         const TOGETHER: usize = 256 << 10;
         if !call.is_sound() {
             client.say(&Message::Err("Error: the capture is malformed\n".into()))?;
-            return Ok(1);
+            return Ok(Some(1));
         }
         let names = (self.config.names)(&[]);
         if let Some(device) = &call.device
             && names.interface_index(device).is_none()
         {
             client.say(&Message::Err(format!("Error: Cannot find device \"{device}\"\n")))?;
-            return Ok(1);
+            return Ok(Some(1));
         }
         let number = self.rules.next_probe();
         let (probe, seen) = Probe::new(number, call);
@@ -176,11 +183,20 @@ impl Server {
         drop(probe);
         if call.group.is_none() {
             let ports: Vec<String> = self.config.ports.iter().map(|p| p.name.clone()).collect();
+            let task = Task::Probe { words: call.words().to_vec(), ports };
+            let generation = match self.evaluate(client, task, Rights::All, process)? {
+                End::HandedOver(generation) => generation,
+                End::Done => return Ok(None),
+                End::Failed(sentence) => {
+                    client.say(&Message::Err(format!("Error: {sentence}\n")))?;
+                    return Ok(Some(1));
+                }
+            };
             let started =
-                probe::table(call, number, &ports, &*names).and_then(|table| self.rules.begin_probe(table));
+                probe::table_of(&generation, number).and_then(|table| self.rules.begin_probe(table));
             if let Err(message) = started {
                 client.say(&Message::Err(message))?;
-                return Ok(1);
+                return Ok(Some(1));
             }
         }
         // It is there from here on.
@@ -199,7 +215,7 @@ impl Server {
                     client.say(&Message::Frames(bytes))?;
                 }
                 Err(RecvTimeoutError::Timeout) => client.is_there()?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(1),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Some(1)),
             }
             if seen.lost() != told {
                 told = seen.lost();

@@ -1,6 +1,7 @@
 //! The side of those who ask.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::net::ToSocketAddrs;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -145,6 +146,7 @@ impl Client {
                     self.answer(Ok(names.into_iter().flat_map(|n| [n.as_bytes(), &[0]].concat()).collect()))?;
                 }
                 Message::Exec(command) => self.answer(files.exec(&command).map(String::into_bytes))?,
+                Message::Resolve(host) => self.answer(Ok(addresses_of(&host)))?,
                 Message::Unconfirmed(milliseconds) => self.confirm(Duration::from_millis(milliseconds))?,
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }
@@ -223,4 +225,10 @@ impl Client {
             self.ask(&Message::Line(text.to_owned()), files)?;
         }
     }
+}
+
+/// Addresses of a host, as texts, with zeroes between them.
+pub(crate) fn addresses_of(host: &str) -> Vec<u8> {
+    let found = (host, 0u16).to_socket_addrs().map(|all| all.map(|a| a.ip().to_string()).collect::<Vec<_>>());
+    found.unwrap_or_default().join("\0").into_bytes()
 }

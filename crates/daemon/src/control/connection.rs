@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use penstock_lang::source::Files;
 use super::protocol::{Message, read, write};
 
 /// A connection.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: RefCell<UnixStream>,
     /// Bytes of a message of it.
     limit: usize,
 }
 
 /// How long a client may take to say something that is waited for, and to take what is said.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads until a point in time, however little comes at once.
 struct Until<'s>(&'s UnixStream, Instant);
@@ -44,20 +44,28 @@ pub(super) fn is_there(stream: &UnixStream) -> io::Result<()> {
     if got == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let fd = self.stream.borrow().as_raw_fd();
+        // SAFETY: the stream is open as long as the client is there, and never exchanged.
+        unsafe { BorrowedFd::borrow_raw(fd) }
+    }
+}
+
 impl Client {
     /// Whose messages have at most so many bytes.
-    pub(super) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
+    pub(crate) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { stream: RefCell::new(stream), limit })
     }
 
     /// A message, all of which has to come in that time.
-    pub(super) fn hear(&self, time: Duration) -> io::Result<Message> {
+    pub(crate) fn hear(&self, time: Duration) -> io::Result<Message> {
         read(&mut Until(&self.stream.borrow(), Instant::now() + time), self.limit)
     }
 
     /// Whether a message begins within that time. An error if the client has gone.
-    pub(super) fn has_said(&self, time: Duration) -> io::Result<bool> {
+    pub(crate) fn has_said(&self, time: Duration) -> io::Result<bool> {
         let mut poll =
             libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
@@ -69,29 +77,29 @@ impl Client {
     }
 
     /// Says why it is not served, and the end.
-    pub(super) fn refuse(&self, reason: &str) -> io::Result<()> {
+    pub(crate) fn refuse(&self, reason: &str) -> io::Result<()> {
         self.say(&Message::Err(format!("Error: {reason}\n")))?;
         self.say(&Message::Exit(1))
     }
 
-    pub(super) fn say(&self, message: &Message) -> io::Result<()> {
+    pub(crate) fn say(&self, message: &Message) -> io::Result<()> {
         write(&mut *self.stream.borrow_mut(), message)
     }
 
     /// An error if the client has closed the connection.
-    pub(super) fn is_there(&self) -> io::Result<()> {
+    pub(crate) fn is_there(&self) -> io::Result<()> {
         is_there(&self.stream.borrow())
     }
 
     /// What a run said, in its order.
-    pub(super) fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
+    pub(crate) fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
         for merge in &outcome.merges {
             self.say(&Message::Err(format!("{}into:\n\t", merge.rules)))?;
             self.say(&Message::Out(merge.into.clone()))?;
             self.say(&Message::Err("\n".into()))?;
         }
         if !outcome.stdout.is_empty() {
-            self.say(&Message::Out(outcome.stdout.clone()))?;
+            self.say_text(&outcome.stdout)?;
         }
         if !outcome.stderr.is_empty() {
             self.say(&Message::Err(outcome.stderr.clone()))?;
@@ -99,7 +107,21 @@ impl Client {
         Ok(())
     }
 
-    fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
+    /// What is for standard output, piece by piece.
+    pub(crate) fn say_text(&self, mut text: &str) -> io::Result<()> {
+        /// Bytes of a piece.
+        const PIECE: usize = 1 << 20;
+        while !text.is_empty() {
+            let at = if text.len() <= PIECE { text.len() } else { text.floor_char_boundary(PIECE) };
+            let (piece, rest) = text.split_at(at);
+            self.say(&Message::Out(piece.to_owned()))?;
+            text = rest;
+        }
+        Ok(())
+    }
+
+    /// Asks the client, and gives its answer.
+    pub(crate) fn question(&self, message: &Message) -> Result<Vec<u8>, String> {
         let answer = self.say(message).and_then(|()| self.hear(PATIENCE));
         match answer {
             Ok(Message::Data(bytes)) => Ok(bytes),
@@ -111,7 +133,7 @@ impl Client {
 }
 
 /// The files of the client, which reads them with its own rights, and its shell.
-pub(super) struct ClientFiles<'c>(pub(super) &'c Client);
+pub(crate) struct ClientFiles<'c>(pub(crate) &'c Client);
 
 impl Files for ClientFiles<'_> {
     fn read(&self, path: &str) -> Result<String, String> {

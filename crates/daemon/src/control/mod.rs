@@ -11,6 +11,7 @@
 //! | `peer` | who is at the other end |
 //! | `capture` | `penstock capture` |
 //! | `connection` | one of them |
+//! | `nft` | calls of `nft`, which a child of the evaluator serves |
 //! | `server` | who connects, what they may, and what they ask |
 //! | `rules` | the ruleset: sessions on it, generations, roll-back |
 //! | `watchers` | who is told of changes and traces |
@@ -19,6 +20,7 @@ mod address;
 mod capture;
 pub mod client;
 mod connection;
+mod nft;
 mod peer;
 pub mod protocol;
 mod rules;
@@ -31,9 +33,10 @@ use penstock_lang::session::Options;
 
 pub(crate) use address::{Listeners, RUNS_ALREADY, is_served, listen, remove as remove_sockets};
 pub use capture::{CaptureCall, Captured};
-pub(crate) use rules::Rules;
+pub(crate) use connection::{Client, ClientFiles, PATIENCE};
 pub use rules::Took;
-pub(crate) use server::{Server, Serving};
+pub(crate) use rules::{Alone, Committed, Process, Rules, Submission};
+pub(crate) use server::{Rights, Server, Serving};
 pub(crate) use watchers::{Broadcast, Heard};
 
 /// What `penstock nft` asks for, as its command line says it.

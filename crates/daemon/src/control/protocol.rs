@@ -35,6 +35,8 @@ pub enum Message {
     Glob(String),
     /// The server wants what a command prints.
     Exec(String),
+    /// The server wants the addresses of a host, as the client knows them.
+    Resolve(String),
     /// The client's answer.
     Data(Vec<u8>),
     /// The client's answer: it went wrong.
@@ -79,6 +81,7 @@ impl Message {
             Message::Read(t) => (b'r', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
+            Message::Resolve(t) => (b'h', text(t)),
             Message::Data(bytes) => (b'd', bytes.clone()),
             Message::Failed(t) => (b'f', text(t)),
             Message::Out(t) => (b'o', text(t)),
@@ -112,6 +115,7 @@ impl Message {
             b'r' => Message::Read(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
+            b'h' => Message::Resolve(text(bytes)),
             b'd' => Message::Data(bytes),
             b'f' => Message::Failed(text(bytes)),
             b'o' => Message::Out(text(bytes)),
@@ -177,6 +181,7 @@ mod tests {
             Message::Read(text()),
             Message::Glob(text()),
             Message::Exec(text()),
+            Message::Resolve(text()),
             Message::Data(vec![0, 255, 3]),
             Message::Failed(text()),
             Message::Out(text()),

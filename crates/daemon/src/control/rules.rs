@@ -1,18 +1,18 @@
-//! The ruleset of the dataplane: sessions change it, the worker gets each generation, and a change that nobody confirms is
+//! The ruleset of the dataplane: clients change it, the worker gets each generation, and a change that nobody confirms is
 //! taken back.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_lang::session::{Outcome, Refusal, Session};
-use penstock_lang::source::Origin;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked, LinkedFlowtable};
-use penstock_ruleset::{Generation, Ruleset, Table};
+use penstock_ruleset::reset::Reset;
+use penstock_ruleset::{Generation, Ruleset, Table, Transaction};
 
 use crate::control::{Broadcast, Heard};
 use crate::crew::Meeting;
 use crate::daemon::{Config, TracePrinter};
+use crate::evaluator::{Commit, History, Refused, Update};
 use crate::offload::Offload;
 use crate::probe::{beside, number_of};
 use crate::seccomp::{self, Thread};
@@ -55,6 +55,7 @@ struct Inner {
     last: Took,
     /// Tables of captures, beside those of the ruleset.
     probes: Vec<Arc<Table>>,
+    history: History,
     next_probe: u32,
 }
 
@@ -81,15 +82,36 @@ pub(crate) struct Rules {
     /// Who watches traces.
     pub(crate) traces: Arc<Broadcast>,
     tracer: fn(&Generation, u64) -> TracePrinter,
-    /// [`Config::batch_time`].
-    batch_time: Duration,
+}
+
+/// Keeps others from committing anything.
+pub(crate) type Alone<'r> = MutexGuard<'r, ()>;
+
+/// Changes that are to be committed.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    /// The ruleset that they are made from.
+    pub(crate) ruleset: Ruleset,
+    pub(crate) transaction: Transaction,
+    /// When, in nanoseconds since the epoch.
+    now: u64,
+    /// As they were received.
+    pub(crate) changes: Vec<u8>,
+    begun: Instant,
+}
+
+impl Submission {
+    /// None yet, of a ruleset as it is.
+    pub(crate) fn begin(ruleset: Ruleset, at: u64) -> Self {
+        let transaction = ruleset.begin_at(at);
+        Submission { ruleset, transaction, now: at, changes: Vec::new(), begun: Instant::now() }
+    }
 }
 
 /// A change of the ruleset, for those who watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Committed {
-    pub(crate) before: Arc<Generation>,
-    pub(crate) after: Arc<Generation>,
+    pub(crate) update: Update,
     pub(crate) process: Process,
 }
 
@@ -123,7 +145,6 @@ impl Rules {
             changes: Arc::default(),
             traces: Arc::default(),
             tracer: config.tracer,
-            batch_time: config.batch_time,
         }
     }
 
@@ -174,6 +195,7 @@ impl Rules {
     pub(crate) fn resume(&self, ruleset: Ruleset) -> Result<(), String> {
         let mut inner = self.lock();
         inner.ruleset = ruleset;
+        inner.history = History::default();
         self.again(&mut inner)
     }
 
@@ -182,89 +204,88 @@ impl Rules {
         self.lock().last
     }
 
-    /// Runs a text in a session. What it changes is in force when this returns. With `confirm` the change is taken back
-    /// unless [`Rules::confirm`] is called in that time; meanwhile nobody else changes anything. Gives the number of the
-    /// change that waits, too.
-    ///
-    /// A text is evaluated while others do the same, on the generation of when it began. If that is not in force any more
-    /// when it is about to be committed, it is evaluated anew, and others wait for it then.
-    pub(crate) fn run(
-        &self,
-        session: &mut Session<'_>,
-        origin: Origin,
-        text: String,
-        process: &Process,
-        confirm: Option<Duration>,
-    ) -> (Outcome, Option<u32>) {
-        match self.attempt(session, &origin, &text, process, confirm, false) {
-            Some(done) => done,
-            None => {
-                let _alone = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
-                self.attempt(session, &origin, &text, process, confirm, true).unwrap_or_default()
-            }
+    /// What came after a generation, for a copy of the ruleset that has come so far. With a number or marks that the
+    /// ruleset has not had lately it is all of it.
+    pub(crate) fn since(&self, generation: u32, marks: u64) -> Vec<Update> {
+        let inner = self.lock();
+        if let Some(updates) = inner.history.since(generation, marks, &inner.ruleset) {
+            return updates;
         }
+        let ruleset = inner.ruleset.clone();
+        // It takes its time.
+        drop(inner);
+        let (after, marks) = (ruleset.generation().id, ruleset.marks());
+        vec![Update::Whole { bytes: ruleset.save(now()), after, marks }]
     }
 
-    /// Runs a text once; `None` if the ruleset was changed meanwhile. `alone` says that this cannot be.
-    fn attempt(
-        &self,
-        session: &mut Session<'_>,
-        origin: &Origin,
-        text: &str,
-        process: &Process,
-        confirm: Option<Duration>,
-        alone: bool,
-    ) -> Option<(Outcome, Option<u32>)> {
+    /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero after that.
+    pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
+        let ruleset = self.lock().ruleset.clone();
+        ruleset.save_and_reset(now(), resets)
+    }
+
+    /// Keeps others from committing anything, as long as it is held.
+    pub(crate) fn alone(&self) -> Alone<'_> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transaction on the ruleset as it is.
+    pub(crate) fn begin(&self, at: u64) -> Submission {
         self.offload.collect();
-        let mut ruleset = self.lock().ruleset.clone();
-        let before = ruleset.generation();
-        let (mut passed, mut overtaken) = (None, false);
-        let check = session.options.check;
-        let begun = Instant::now();
-        session.options.deadline = begun.checked_add(self.batch_time);
-        let outcome =
-            session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut |generation| {
-                // What is held since an earlier call is not to be waited for.
-                passed = None;
-                let evaluated = Instant::now();
-                let others =
-                    (!alone && !check).then(|| self.commits.lock().unwrap_or_else(PoisonError::into_inner));
-                let inner = self.lock();
-                if !check && inner.unconfirmed.is_some() {
-                    let sentence =
-                        "a change waits for its confirmation; confirm it, or wait until it is taken back";
-                    return Err(Refusal::Other(sentence.into()));
-                }
-                if !check && inner.ruleset.generation().id != before.id {
-                    overtaken = true;
-                    return Err(Refusal::Other("the ruleset was changed meanwhile".into()));
-                }
-                let linked = inner.link(generation).map_err(Refusal::Link)?;
-                self.can_offload(&linked.flowtables).map_err(Refusal::Offload)?;
-                self.offload.can_run(&linked).map_err(Refusal::Offload)?;
-                if !check {
-                    passed = Some((others, inner, linked, evaluated));
-                }
-                Ok(())
-            });
-        if overtaken && !alone {
-            return None;
+        let ruleset = self.lock().ruleset.clone();
+        Submission::begin(ruleset, at)
+    }
+
+    /// Checks changes, and puts them in force. With `confirm` they are taken back unless [`Rules::confirm`] is called in that
+    /// time; meanwhile nobody else changes anything. `alone` says that nobody else can have committed anything since they
+    /// began. Gives the number of the change that waits.
+    pub(crate) fn submit(
+        &self,
+        submission: Submission,
+        process: &Process,
+        (check, alone): (bool, bool),
+        confirm: Option<Duration>,
+    ) -> Result<Option<u32>, Refused> {
+        let Submission { mut ruleset, mut transaction, now, changes, begun } = submission;
+        if !transaction.is_changed() {
+            return Ok(None);
         }
-        let Some((_others, mut inner, linked, evaluated)) = passed.filter(|_| outcome.ok) else {
-            return Some((outcome, None));
-        };
+        transaction.settle();
+        let before = ruleset.generation();
+        let evaluated = Instant::now();
+        let _others = (!alone && !check).then(|| self.alone());
+        let mut inner = self.lock();
+        if !check && inner.unconfirmed.is_some() {
+            let sentence = "a change waits for its confirmation; confirm it, or wait until it is taken back";
+            return Err(Refused::Other(sentence.into()));
+        }
+        if !check && inner.ruleset.generation().id != before.id {
+            return Err(Refused::Overtaken);
+        }
+        let linked = inner.link(transaction.working()).map_err(|e| Refused::Link(e.to_string()))?;
+        self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;
+        self.offload.can_run(&linked).map_err(Refused::Offload)?;
+        if check {
+            return Ok(None);
+        }
+        ruleset.commit(transaction).map_err(|_| Refused::Overtaken)?;
         let after = ruleset.generation();
         let held = std::mem::replace(&mut inner.ruleset, ruleset);
         if let Err(e) = self.put_in_force(&mut inner, linked) {
             inner.ruleset = held;
-            return Some((Outcome { stderr: format!("Error: {e}\n"), ..Outcome::default() }, None));
+            return Err(Refused::Other(e));
         }
         inner.last = Took { evaluation: evaluated - begun, commit: evaluated.elapsed() };
-        self.changes.say(&Committed {
-            before: before.clone(),
-            after: after.clone(),
-            process: process.clone(),
+        let update = Update::Commit(Commit {
+            before: before.id,
+            now,
+            changes: changes.into(),
+            after: after.id,
+            marks: inner.ruleset.marks(),
+            unconfirmed: confirm.is_some(),
         });
+        inner.history.push(update.clone());
+        self.changes.say(&Committed { update, process: process.clone() });
         let waits = confirm.map(|time| {
             log(format_args!(
                 "generation {} by process {} ({}) is taken back in {} s unless it is confirmed",
@@ -276,7 +297,7 @@ impl Rules {
             inner.unconfirmed = Some(Unconfirmed { before, id: after.id, deadline: Instant::now() + time });
             after.id
         });
-        Some((outcome, waits))
+        Ok(waits)
     }
 
     /// Whether devices can forward the flows of flowtables that want it.
@@ -427,7 +448,6 @@ impl Rules {
     }
 
     fn restore(&self, inner: &mut Inner, waits: &Unconfirmed) {
-        let after = inner.ruleset.generation();
         inner.ruleset.restore(&waits.before);
         let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
         match linked.and_then(|linked| self.put_in_force(inner, linked)) {
@@ -439,6 +459,9 @@ impl Rules {
             Err(e) => log(format_args!("NOT CONFIRMED: generation {} cannot be taken back: {e}", waits.id)),
         }
         let process = (std::process::id(), "penstock".to_owned());
-        self.changes.say(&Committed { before: after, after: inner.ruleset.generation(), process });
+        let (after, marks) = (inner.ruleset.generation().id, inner.ruleset.marks());
+        let update = Update::Restore { after, marks };
+        inner.history.push(update.clone());
+        self.changes.say(&Committed { update, process });
     }
 }

@@ -5,23 +5,21 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use penstock_lang::names::Names;
-use penstock_lang::session::{NOT_PERMITTED, Options, Session, events};
-use penstock_lang::source::{Files, Origin, cannot_read};
+use penstock_lang::session::NOT_PERMITTED;
 use penstock_path::{Engine, FlowSummary};
+use serde::{Deserialize, Serialize};
 
 use super::address::Listeners;
-use super::connection::{Client, ClientFiles, PATIENCE};
+use super::connection::{Client, PATIENCE};
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message};
-use super::rules::Process;
-use super::{CaptureCall, NftCall, Rules, ShowAs, Source};
+use super::{CaptureCall, Rules, ShowAs};
 use crate::daemon::{Config, View};
+use crate::evaluator::Evaluator;
 use crate::listing::{List, Page};
 use crate::log;
 use crate::offload::Offload;
@@ -45,6 +43,7 @@ pub(crate) struct Server {
     pub(crate) workers: Arc<Workers>,
     pub(crate) offload: Arc<Offload>,
     pub(crate) config: Arc<Config>,
+    pub(crate) evaluator: Arc<Evaluator>,
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
     clients: AtomicUsize,
@@ -88,10 +87,20 @@ impl Serving {
 }
 
 /// What a client may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rights {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Rights {
     All,
     Look,
+}
+
+impl Rights {
+    /// Bytes of the longest message of such a client.
+    pub(crate) fn longest(self) -> usize {
+        match self {
+            Rights::All => LONGEST,
+            Rights::Look => SHORT,
+        }
+    }
 }
 
 /// What the code of all workers has counted, line by line.
@@ -116,11 +125,23 @@ impl Server {
         workers: Arc<Workers>,
         offload: Arc<Offload>,
         config: Arc<Config>,
+        evaluator: Arc<Evaluator>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
         let (clients, lookers, counting) = Default::default();
         let started = crate::now();
-        Arc::new(Server { rules, workers, offload, config, end, clients, lookers, counting, started })
+        Arc::new(Server {
+            rules,
+            workers,
+            offload,
+            config,
+            evaluator,
+            end,
+            clients,
+            lookers,
+            counting,
+            started,
+        })
     }
 
     /// Serves connections, each on a thread of its own, until the listener is shut down. Who connects there has those rights
@@ -175,12 +196,16 @@ impl Server {
         result
     }
 
-    fn serve_one(&self, peer: Peer, mut client: Client, rights: Rights) -> io::Result<()> {
+    fn serve_one(&self, peer: Peer, client: Client, rights: Rights) -> io::Result<()> {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
         let process = (peer.process, name.trim().to_owned());
         let message = client.hear(PATIENCE)?;
         let status = match message {
-            Message::Nft(args) => self.nft(&mut client, &args, rights, &process)?,
+            Message::Nft(args) => match self.nft(&client, args, rights, &process)? {
+                Some(status) => status,
+                // A child has told it all.
+                None => return Ok(()),
+            },
             Message::Show(how) => {
                 client.say(&Message::Out(self.shown(how)?))?;
                 0
@@ -194,7 +219,10 @@ impl Server {
                 return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
-                Some(call) => self.capture(&client, &call)?,
+                Some(call) => match self.capture(&client, &call, &process)? {
+                    Some(status) => status,
+                    None => return Ok(()),
+                },
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
             Message::Confirm => match self.rules.confirm(None) {
@@ -314,158 +342,5 @@ impl Server {
             client.say(&Message::Out(all.to_string()))?;
         }
         Ok(0)
-    }
-
-    fn nft(&self, client: &mut Client, args: &[String], rights: Rights, process: &Process) -> io::Result<u8> {
-        let call = match (self.config.nft)(args) {
-            Ok(call) => call,
-            Err(message) => {
-                client.say(&Message::Err(message))?;
-                return Ok(1);
-            }
-        };
-        let NftCall { mut options, source, confirm } = call;
-        options.runnable_only = true;
-        options.process = Some(process.clone());
-        // Whoever may only look may have a change checked, and nothing more.
-        if rights == Rights::Look {
-            options.read_only = !options.check;
-            options.check = true;
-        }
-        let names = (self.config.names)(&[]);
-        if let Source::Commands(text) = &source
-            && let Some(watch) = events::Watch::parse(text)
-        {
-            return match watch {
-                Ok(watch) => self.monitor(client, &options, &watch, &*names),
-                Err(message) => {
-                    client.say(&Message::Err(message))?;
-                    Ok(1)
-                }
-            };
-        }
-        let files = ClientFiles(client);
-        let mut session = Session::new(options, &files, &*names);
-        let (origin, text) = match source {
-            Source::Interactive => return self.interactive(client, &mut session, process, confirm),
-            Source::Commands(text) => (Origin::CommandLine, text),
-            Source::File(name) => match files.read(&name) {
-                Ok(text) => {
-                    let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
-                    (Origin::File { name, from: None }, text)
-                }
-                Err(reason) => {
-                    let text = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
-                    client.say(&Message::Err(text))?;
-                    return Ok(1);
-                }
-            },
-        };
-        let (outcome, waits) = self.rules.run(&mut session, origin, text, process, confirm);
-        let told = client.outcome(&outcome);
-        let status = u8::from(!outcome.ok);
-        match (waits, confirm) {
-            (Some(id), Some(time)) => {
-                told?;
-                self.confirmation(client, id, time)
-            }
-            _ => told.map(|()| status),
-        }
-    }
-
-    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the change is taken back when
-    /// its time is over.
-    fn confirmation(&self, client: &Client, id: u32, time: Duration) -> io::Result<u8> {
-        /// How soon a word of somebody else is noticed.
-        const PULSE: Duration = Duration::from_millis(200);
-        client.say(&Message::Unconfirmed(time.as_millis() as u64))?;
-        let answer = loop {
-            if client.has_said(PULSE)? {
-                break Some(client.hear(PATIENCE)?);
-            }
-            if !self.rules.waits(id) {
-                break None;
-            }
-        };
-        match answer {
-            Some(Message::Confirm) => drop(self.rules.confirm(Some(id))),
-            Some(_) => self.rules.take_back(id),
-            None => {}
-        }
-        if self.rules.is_confirmed(id) {
-            return Ok(0);
-        }
-        client.say(&Message::Err("The change is taken back.\n".into()))?;
-        Ok(1)
-    }
-
-    fn interactive(
-        &self,
-        client: &Client,
-        session: &mut Session<'_>,
-        process: &Process,
-        confirm: Option<Duration>,
-    ) -> io::Result<u8> {
-        client.say(&Message::Exit(0))?;
-        loop {
-            while !client.has_said(PATIENCE)? {}
-            let Message::Line(text) = client.hear(PATIENCE)? else {
-                return Err(io::ErrorKind::InvalidData.into());
-            };
-            let (outcome, waits) = self.rules.run(session, Origin::CommandLine, text, process, confirm);
-            client.outcome(&outcome)?;
-            let status = match (waits, confirm) {
-                (Some(id), Some(time)) => self.confirmation(client, id, time)?,
-                _ => u8::from(!outcome.ok),
-            };
-            client.say(&Message::Exit(status))?;
-        }
-    }
-
-    /// Tells a client of changes, or of traces, until it goes.
-    fn monitor(
-        &self,
-        client: &Client,
-        options: &Options,
-        watch: &events::Watch,
-        names: &dyn Names,
-    ) -> io::Result<u8> {
-        /// How soon a client that went away is noticed where nothing happens.
-        const PULSE: Duration = Duration::from_millis(500);
-        if watch.traces() {
-            let heard = self.rules.watch_traces();
-            loop {
-                match heard.texts.recv_timeout(PULSE) {
-                    Ok(text) => client.say(&Message::Out(text))?,
-                    Err(RecvTimeoutError::Timeout) => client.is_there()?,
-                    Err(RecvTimeoutError::Disconnected) => return Ok(0),
-                }
-                let missed = heard.take_missed();
-                if missed > 0 {
-                    client.say(&Message::Out(format!("# {missed} lines of traces were lost\n")))?;
-                }
-            }
-        }
-        let changes = self.rules.changes.subscribe();
-        loop {
-            match changes.recv_timeout(PULSE) {
-                Ok(change) => {
-                    let (before, after) = (&change.before, &change.after);
-                    let mut text = watch.lines(before, after, options, names, crate::now());
-                    if !options.json && !text.is_empty() {
-                        let (pid, name) = &change.process;
-                        text.push_str(&format!("# new generation {} by process {pid} ({name})\n", after.id));
-                    }
-                    if !text.is_empty() {
-                        client.say(&Message::Out(text))?;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => client.is_there()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    client.say(&Message::Err("Error: too many changes at once, some were lost\n".into()))?;
-                    return Ok(1);
-                }
-            }
-        }
     }
 }

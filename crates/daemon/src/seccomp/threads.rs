@@ -72,16 +72,18 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                RUN, START, SIGNALS, STREAMS, ACCEPT, FRAMES, TAPS, SOCKETS, NAMES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                RUN, START, SIGNALS, STREAMS, PAIRS, ACCEPT, FRAMES, TAPS, SOCKETS, NAMES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Worker => &[RUN, FRAMES, TAPS, FRAME_MAPS],
             Thread::Compile => &[RUN, MACHINE_CODE],
             Thread::FlowOffload => &[RUN, FRAME_MAPS],
             Thread::Follow => &[RUN, FRAMES, TAPS, SOCKETS, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
             Thread::Control => &[
-                RUN, START, STREAMS, ACCEPT, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
+                RUN, START, STREAMS, PAIRS, ACCEPT, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
             ],
-            Thread::Client => &[RUN, START, STREAMS, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF],
+            Thread::Client => &[
+                RUN, START, STREAMS, PAIRS, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
+            ],
             Thread::Lookups => &[RUN],
             Thread::Metrics => &[RUN, STREAMS, ACCEPT, START],
             Thread::Queue => &[RUN, START, STREAMS, UNIX],
@@ -168,6 +170,9 @@ pub(crate) const STREAMS: &[Rule] = &[
     Call(libc::SYS_fcntl),
     OneOf(libc::SYS_ioctl, 1, &[libc::FIONBIO as u32]),
 ];
+
+/// Pairs of Unix sockets, between processes of this program.
+const PAIRS: &[Rule] = &[OneOf(libc::SYS_socketpair, 0, &[libc::AF_UNIX as u32])];
 
 /// Connections that come.
 const ACCEPT: &[Rule] = &[

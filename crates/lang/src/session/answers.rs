@@ -1,11 +1,11 @@
 //! Commands that ask: `list`, `get`, `reset`, `describe`.
 
-use std::sync::Arc;
+use penstock_ruleset::model::{Chain, ElementValue, Family, Generation, Set, Table};
+use penstock_ruleset::reset::{Reset, What};
+use penstock_sets::Element;
 
-use penstock_ruleset::model::{Chain, Family, Generation, Set, Table};
-
+use super::Session;
 use super::execute::Step;
-use super::{Session, has_state};
 use crate::ast::cmd::{ObjKind, Target};
 use crate::ast::expr::{Expr, ExprKind};
 use crate::ast::{Cmd, CmdKind};
@@ -50,8 +50,10 @@ impl Session<'_> {
                     }
                     _ => self.list(&listing, *object, cmd)?,
                 };
-                if !self.options.check {
-                    zero(generation, *object, &cmd.target, now);
+                if !self.options.check
+                    && let Some(reset) = reset_of(*object, &cmd.target, &[])
+                {
+                    generation.reset(&reset, now);
                 }
                 Ok(text)
             }
@@ -183,46 +185,31 @@ fn find_chain<'g>(generation: &'g Generation, target: &Target) -> Option<(&'g Ta
     Some((table, table.chains.iter().find(|c| c.name == chain.text)?))
 }
 
-/// Sets to zero what a `reset` command names.
-fn zero(generation: &Generation, object: ObjKind, target: &Target, now: u64) {
-    let family = target.family;
-    let of_table = |t: &&Arc<Table>| match &target.table {
-        Some(name) => t.family == family.unwrap_or(Family::Ip) && t.name == name.text,
-        None => family.is_none_or(|f| f == t.family),
-    };
-    for table in generation.tables.iter().filter(of_table) {
-        match object {
-            ObjKind::Objects(kind) | ObjKind::Object(kind) => {
-                let is_meant = |name: &Arc<str>| match (&target.name, object) {
-                    (Some(wanted), ObjKind::Object(_)) => wanted.text == *name,
-                    _ => true,
-                };
-                for o in table.objects.iter().filter(|o| o.value.kind() == kind && is_meant(&o.name)) {
-                    o.reset(now);
-                }
-            }
-            ObjKind::Rules | ObjKind::Rule => {
-                let chains = table.chains.iter().filter(|c| match &target.chain {
-                    Some(name) => c.name == name.text,
-                    None => true,
-                });
-                for rule in chains.flat_map(|c| &c.rules) {
-                    let meant =
-                        target.handle.is_none_or(|h| object == ObjKind::Rules || h.value == rule.handle);
-                    if meant && has_state(&rule.exprs) {
-                        rule.reset(now);
-                    }
-                }
-            }
-            ObjKind::Set | ObjKind::Map => {
-                let set = table.sets.iter().find(|s| target.name.as_ref().is_some_and(|n| n.text == s.name));
-                if let Some(set) = set {
-                    set.elements().iter_unordered().for_each(|e| drop(e.value.reset(now)));
-                }
-            }
-            _ => {}
+/// What a `reset` command names.
+pub(super) fn reset_of(
+    object: ObjKind,
+    target: &Target,
+    elements: &[Element<ElementValue>],
+) -> Option<Reset> {
+    let name = target.name.as_ref().map(|name| name.text.clone());
+    let what = match object {
+        ObjKind::Objects(kind) => What::Objects(kind, None),
+        ObjKind::Object(kind) => What::Objects(kind, name),
+        ObjKind::Rules => What::Rules(target.chain.as_ref().map(|chain| chain.text.clone()), None),
+        ObjKind::Rule => {
+            let chain = target.chain.as_ref().map(|chain| chain.text.clone());
+            What::Rules(chain, target.handle.map(|handle| handle.value))
         }
-    }
+        ObjKind::Set | ObjKind::Map => What::Elements(name?, None),
+        ObjKind::Elements => {
+            let keys = elements.iter().map(|e| (e.key.clone(), e.key_end.clone())).collect();
+            What::Elements(name?, Some(keys))
+        }
+        _ => return None,
+    };
+    let table = target.table.as_ref().map(|table| table.text.clone());
+    let family = target.family.or(table.is_some().then_some(Family::Ip));
+    Some(Reset { family, table, what })
 }
 
 /// `list hooks`: base chains by family, hook and device, lowest priority first; of equal ones the one that runs first.

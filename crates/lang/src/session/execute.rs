@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::model::{ElementValue, Family, Generation};
+use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Change, Errno, Transaction};
 use penstock_sets::Element;
 
+use super::remote::{self, Again, Copy};
 use super::{Session, refusals};
 use crate::ast::cmd::{Markup, New};
 use crate::ast::{Cmd, CmdKind};
@@ -48,6 +50,12 @@ pub(super) struct Execution {
     /// Tables that were found wrong as a whole, and why.
     pub(super) invalid: Vec<(Family, Arc<str>, Errno)>,
     pub(super) stdout: String,
+    /// Changes that were noted elsewhere.
+    pub(super) noted: usize,
+    /// The copy of the ruleset does not do.
+    pub(super) again: Option<Again>,
+    /// What would be set to zero, if it does not.
+    pub(super) resets: Vec<Reset>,
 }
 
 impl Execution {
@@ -60,6 +68,9 @@ impl Execution {
             diags: Diagnostics::default(),
             invalid: Vec::new(),
             stdout: String::new(),
+            noted: 0,
+            again: None,
+            resets: Vec::new(),
         }
     }
 }
@@ -152,8 +163,15 @@ impl Session<'_> {
     pub(super) fn execute(&self, step: Step, execution: &mut Execution) {
         // Sets may be large: a change is kept beside what the ruleset takes only for those who ask for it.
         let keep = self.options.echo || self.options.runnable_only;
-        let Execution { transaction, now, answers, done, diags, invalid, stdout } = execution;
+        let Execution { transaction, now, answers, done, diags, invalid, stdout, noted, again, resets } =
+            execution;
+        let copy = self.options.copy;
         if step.lowered.is_empty() {
+            if *answers && copy != Copy::Whole && remote::asks_for_state(&step) {
+                *again = Some(Again::Whole);
+                resets.extend(remote::reset_by(&step));
+                return;
+            }
             if *answers {
                 stdout.push_str(&step.debug);
                 match self.answer(&step, transaction.working(), *now) {
@@ -174,8 +192,22 @@ impl Session<'_> {
         }
         stdout.push_str(&step.debug);
         for Lowered { mut change, places } in step.lowered {
+            let changes = self.changes.filter(|_| *answers);
+            if *answers && copy == Copy::Unchecked {
+                if step.cmd.target.index.is_some() {
+                    again.get_or_insert(Again::Applied);
+                } else if let Some(changes) = changes {
+                    changes.note(&change);
+                    *noted += 1;
+                }
+                continue;
+            }
             if let Some(index) = &step.cmd.target.index {
                 place_at_index(&mut change, index.value, transaction.working());
+            }
+            if let Some(changes) = changes {
+                changes.note(&change);
+                *noted += 1;
             }
             let what = refusals::Subject::of(&change);
             let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });

@@ -19,6 +19,7 @@
 //! | `answers` | `list`, `get`, `reset`, `describe` |
 //! | `refusals` | what the ruleset refuses, in nft's words |
 //! | `replay` | texts that are read twice |
+//! | [`remote`] | rulesets that are somewhere else |
 //! | `echo` | what was added, as `nft -e` prints it |
 //! | [`events`] | what came and went from one generation to another, as `nft monitor` prints it |
 //! | [`state`] | a ruleset as a text that brings it back with its handles |
@@ -28,6 +29,7 @@ mod echo;
 pub mod events;
 mod execute;
 mod refusals;
+pub mod remote;
 mod replay;
 #[cfg(test)]
 mod skip_tests;
@@ -39,10 +41,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_program::expr::Expr as Op;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked};
 use penstock_ruleset::model::Generation;
+use penstock_ruleset::reset::Reset;
 
 use crate::ast::{Cmd, CmdKind};
 use crate::budget::{Budget, LATE, Limits};
@@ -57,7 +59,8 @@ use crate::parse::{self, Mode};
 use crate::scope::Scope;
 use crate::source::{Files, Inputs, Origin, cannot_read};
 use execute::Execution;
-use refusals::{blame, refused_offload};
+use refusals::{blame, refused_change, refused_offload};
+use remote::{Again, Changes, Copy};
 use replay::Replay;
 
 /// What `--debug` shows.
@@ -98,6 +101,9 @@ pub struct Options {
     pub anew: bool,
     /// Whoever asks may only look: what would change or reset anything is refused.
     pub read_only: bool,
+    /// Where the ruleset is a copy: what has to be known of the ruleset itself. Otherwise the run ends with
+    /// [`Outcome::again`].
+    pub copy: Copy,
     /// Process and its name that changes are by, where that is another one than this.
     pub process: Option<(u32, String)>,
 }
@@ -118,6 +124,10 @@ pub struct Outcome {
     pub ok: bool,
     /// Whether the ruleset, or state of something in it, may be another than before.
     pub changed: bool,
+    /// Nothing was done: the text is to be run again, on a better copy of the ruleset.
+    pub again: Option<Again>,
+    /// What commands of the text set to zero, if it is to be run again.
+    pub resets: Vec<Reset>,
 }
 
 /// Why a generation is not to be committed.
@@ -127,6 +137,8 @@ pub enum Refusal {
     Link(LinkError),
     /// A device cannot forward the flows of a flowtable that wants it: blamed on the flowtable.
     Offload(CannotOffload),
+    /// A change, by its number among those that were noted.
+    Change(usize, penstock_ruleset::Error),
     /// A sentence, for a change that is right as such.
     Other(String),
 }
@@ -143,12 +155,29 @@ pub struct Session<'a> {
     scope: Scope,
     /// What is left of what the text at hand may take.
     budget: Rc<Budget>,
+    changes: Option<&'a dyn Changes>,
 }
 
 impl<'a> Session<'a> {
     /// With no names defined.
     pub fn new(options: Options, files: &'a dyn Files, names: &'a dyn Names) -> Self {
-        Session { options, files, names, scope: Scope::default(), budget: Rc::default() }
+        Session { options, files, names, scope: Scope::default(), changes: None, budget: Rc::default() }
+    }
+
+    /// Notes all changes of its runs there, too.
+    pub fn noting(mut self, changes: &'a dyn Changes) -> Self {
+        self.changes = Some(changes);
+        self
+    }
+
+    /// What texts have defined so far.
+    pub fn scope(&self) -> Scope {
+        self.scope.clone()
+    }
+
+    /// Forgets what was defined since then.
+    pub fn go_back(&mut self, scope: Scope) {
+        self.scope = scope;
     }
 
     /// Runs a file by its name.
@@ -290,19 +319,27 @@ impl<'a> Session<'a> {
         ctx.budget = self.budget.clone();
         ctx.inputs = inputs.clone();
         ctx.skipped = skipped;
+        if let Some(changes) = self.changes {
+            changes.begin(&generation, now);
+        }
         let mut execution = Execution::new(ruleset.begin_at(now), now);
         self.process(cmds, &mut ctx, &mut diags, &mut execution, in_one_go);
         if self.is_late() {
             return Ok(self.too_late(scope));
         }
+        if execution.again.is_some() && !diags.has_errors() && !execution.diags.has_errors() {
+            self.scope = scope;
+            let Execution { again, resets, .. } = execution;
+            return Ok(Outcome { again, resets, ..Outcome::default() });
+        }
         if skipped && (diags.has_errors() || execution.diags.has_errors()) {
             return Err(inputs);
         }
         if !diags.has_errors() {
-            let Execution { mut transaction, mut done, diags: refused, stdout, .. } = execution;
+            let Execution { mut transaction, mut done, diags: refused, stdout, noted, .. } = execution;
             diags.append(refused);
             out.stdout = stdout;
-            if !diags.has_errors() && transaction.is_changed() {
+            if !diags.has_errors() && (transaction.is_changed() || noted > 0) {
                 if self.options.read_only {
                     self.scope = scope;
                     return Ok(not_permitted());
@@ -312,13 +349,14 @@ impl<'a> Session<'a> {
                     Ok(()) => {}
                     Err(Refusal::Link(e)) => blame(&e, &done, &mut diags),
                     Err(Refusal::Offload(e)) => diags.push(refused_offload(&e, &done)),
+                    Err(Refusal::Change(number, e)) => diags.push(refused_change(number, &e, &done)),
                     Err(Refusal::Other(sentence)) => {
                         self.scope = scope;
                         return Ok(Outcome { stderr: format!("Error: {sentence}\n"), ..Outcome::default() });
                     }
                 }
             }
-            if !diags.has_errors() && !self.options.check {
+            if !diags.has_errors() && !self.options.check && !self.options.copy.is_checked_elsewhere() {
                 let echo = self.options.echo.then(|| {
                     echo::only_new(&mut done, &generation, now);
                     self.echo(&transaction, &done, document, now)
@@ -406,9 +444,4 @@ impl<'a> Session<'a> {
         let (files, paths) = (self.files, &self.options.include_paths);
         parse::read(inputs, input, files, paths, &mut self.scope, diags, Mode::Trees, &self.budget);
     }
-}
-
-/// Whether a program changes what it is asked of: such state is what `reset` zeroes.
-fn has_state(ops: &[Op]) -> bool {
-    ops.iter().any(|op| matches!(op, Op::Counter(_) | Op::Quota(_)))
 }

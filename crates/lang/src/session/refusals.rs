@@ -192,6 +192,12 @@ pub(super) fn blame(e: &LinkError, done: &[Done], diags: &mut Diagnostics) {
     });
 }
 
+/// The change that was refused elsewhere, though it is right here.
+pub(super) fn refused_change(number: usize, e: &Error, done: &[Done]) -> Diagnostic {
+    let place = done.get(number).map(|d| d.places.loc(&e.blame));
+    Diagnostic::error(place.unwrap_or_default(), format!("Could not process rule: {}", e.errno.text()))
+}
+
 /// The latest change of the flowtable or the chain is to blame, or the rule.
 pub(super) fn refused_offload(e: &CannotOffload, done: &[Done]) -> Diagnostic {
     let place = done.iter().rev().find_map(|d| match (&d.change, &e.part) {

@@ -25,6 +25,7 @@ mod log;
 mod lookup;
 mod meta;
 mod nat;
+mod nested;
 mod numgen;
 mod objref;
 mod osf;

@@ -17,6 +17,7 @@ mod sets;
 mod tables;
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use index::TableIndex;
@@ -102,6 +103,16 @@ impl Ruleset {
     /// Handle that the youngest table got, gone or not.
     pub fn last_table_handle(&self) -> u64 {
         self.counters.table_handle
+    }
+
+    /// A number that two rulesets share if they gave the same handles to the same tables, up to the same generation.
+    pub fn marks(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (self.current.id, self.counters.table_handle).hash(&mut hasher);
+        for table in &self.current.tables {
+            (table.family, &table.name, table.handle, table.last_handle).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The generation in force.
@@ -191,6 +202,11 @@ impl Transaction {
     /// Whether anything is other than before.
     pub fn is_changed(&self) -> bool {
         self.batch.changed
+    }
+
+    /// Makes it a change of the ruleset even if nothing is other than before: the generation after it has another number.
+    pub fn change(&mut self) {
+        self.batch.changed = true;
     }
 
     /// Does what a commit does to sets that only this batch knows: they are made fast to search. What is linked afterwards

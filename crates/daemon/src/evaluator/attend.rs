@@ -1,0 +1,292 @@
+//! The dataplane's side of a child: answers what it asks, and applies its changes to the ruleset.
+//!
+//! A child is not trusted with more than its client may: what it sends is checked like anything from outside, and a message
+//! that is none ends the conversation.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use penstock_lang::names::Names;
+use penstock_ruleset::model::Generation;
+use penstock_ruleset::{Ruleset, received};
+
+use super::Evaluator;
+use super::channel::Channel;
+use super::protocol::{Answer, Ask, Call, QUESTION, Refused, Task};
+use crate::control::{Alone, Committed, PATIENCE, Process, Rights, Rules, Submission};
+use crate::now;
+
+/// Most bytes of changes of a client that may do everything, and of one that may only look.
+const CHANGES: (usize, usize) = (1 << 30, 1 << 20);
+/// The bytes of one message of changes: an element list is one change.
+const AT_ONCE: usize = 256 << 20;
+
+/// How a conversation ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client has been told all.
+    Done,
+    /// The dataplane serves the client from here on; the changes, if there were any, made this.
+    HandedOver(Arc<Generation>),
+    /// The child is no more; the sentence is for the client.
+    Failed(String),
+}
+
+/// Changes as they come in.
+struct Incoming {
+    submission: Submission,
+    /// The generation is not that of the ruleset any more: the changes are not looked at.
+    overtaken: bool,
+    refused: Option<(usize, penstock_ruleset::Error)>,
+    count: usize,
+}
+
+/// A conversation with a child.
+pub(crate) struct Attendance<'a> {
+    pub(crate) evaluator: &'a Evaluator,
+    pub(crate) channel: Channel,
+    /// The ruleset that it changes, if it may change one.
+    pub(crate) rules: Option<&'a Rules>,
+    pub(crate) names: Box<dyn Names>,
+    pub(crate) call: Call,
+}
+
+fn broken(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl Attendance<'_> {
+    /// Answers until it is over.
+    pub(crate) fn attend(self) -> End {
+        let begun = Instant::now();
+        let mut incoming = None;
+        let mut alone = None;
+        let ended = self.talk(&mut incoming, &mut alone);
+        match ended {
+            Ok(End::HandedOver(_)) => {
+                let generation = incoming.and_then(|incoming: Incoming| {
+                    let Submission { mut ruleset, transaction, .. } = incoming.submission;
+                    let applied = incoming.refused.is_none() && ruleset.commit(transaction).is_ok();
+                    applied.then(|| ruleset.generation())
+                });
+                End::HandedOver(generation.unwrap_or_default())
+            }
+            Ok(end) => end,
+            Err(_) if begun.elapsed() >= self.call.time => End::Failed(LATE.into()),
+            Err(_) => End::Failed("the evaluation of the text has ended; nothing is changed".into()),
+        }
+    }
+
+    fn talk<'r>(&'r self, incoming: &mut Option<Incoming>, alone: &mut Option<Alone<'r>>) -> io::Result<End> {
+        loop {
+            // Others wait for one that is alone: no longer than the evaluation may take.
+            let patience = alone.is_some().then(|| self.call.time.saturating_add(PATIENCE));
+            let (bytes, _) = self.channel.receive(QUESTION, patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let ask = postcard::from_bytes(&bytes).map_err(|_| broken("not a question"))?;
+            match ask {
+                Ask::Done => return Ok(End::Done),
+                Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
+                Ask::HandOver => return Ok(End::HandedOver(Default::default())),
+                Ask::Begin { now: at, .. } if matches!(self.call.task, Task::Probe { .. }) => {
+                    *incoming =
+                        Some(Incoming::new(Submission::begin(Ruleset::default(), plausible(at)), false));
+                }
+                Ask::Begin { generation, now: at } => {
+                    let submission = self.rules()?.begin(plausible(at));
+                    let overtaken = submission.ruleset.generation().id != generation;
+                    *incoming = Some(Incoming::new(submission, overtaken));
+                }
+                Ask::Changes => {
+                    let most = self.most(CHANGES);
+                    let incoming = incoming.as_mut().ok_or_else(|| broken("changes of nothing"))?;
+                    let left = most.saturating_sub(incoming.submission.changes.len());
+                    let (bytes, _) = self
+                        .channel
+                        .receive(left.min(AT_ONCE), Some(PATIENCE))?
+                        .ok_or(io::ErrorKind::UnexpectedEof)?;
+                    incoming.take(&bytes)?;
+                }
+                Ask::InterfaceIndex(name) => {
+                    self.channel.say(&Answer::Index(self.names.interface_index(&name)))?;
+                }
+                Ask::InterfaceName(index) => {
+                    self.channel.say(&Answer::Name(self.names.interface_name(index)))?;
+                }
+                Ask::Base { generation, marks, alone: wants } => {
+                    if wants && alone.is_none() {
+                        self.must_be_all()?;
+                        *alone = Some(self.rules()?.alone());
+                    }
+                    let updates = self.rules()?.since(generation, marks);
+                    self.channel.say(&Answer::Updates(updates))?;
+                }
+                Ask::Whole(resets) => {
+                    if !resets.is_empty() {
+                        self.must_be_all()?;
+                    }
+                    let bytes = self.rules()?.whole(&resets);
+                    self.channel.say(&Answer::Whole(bytes))?;
+                }
+                Ask::Submit { check, confirm } => {
+                    if !check {
+                        self.must_be_all()?;
+                    }
+                    let incoming = incoming.take().ok_or_else(|| broken("nothing is submitted"))?;
+                    let answer = self.submit(incoming, (check, alone.is_some()), confirm)?;
+                    let accepted = matches!(answer, Answer::Accepted { .. });
+                    *alone = None;
+                    self.channel.say(&answer)?;
+                    if accepted && !check {
+                        self.evaluator.update(self.rules()?);
+                    }
+                }
+                Ask::Waits(id) => self.yes(self.rules()?.waits(id))?,
+                Ask::IsConfirmed(id) => self.yes(self.rules()?.is_confirmed(id))?,
+                Ask::Confirm(id) => {
+                    self.must_be_all()?;
+                    self.yes(self.rules()?.confirm(Some(id)))?;
+                }
+                Ask::TakeBack(id) => {
+                    self.must_be_all()?;
+                    self.rules()?.take_back(id);
+                    self.yes(true)?;
+                }
+                Ask::Watch => return self.watch(),
+            }
+        }
+    }
+
+    fn rules(&self) -> io::Result<&Rules> {
+        self.rules.ok_or_else(|| broken("there is no ruleset yet"))
+    }
+
+    fn must_be_all(&self) -> io::Result<()> {
+        if self.call.rights == Rights::All { Ok(()) } else { Err(broken("not permitted")) }
+    }
+
+    fn most(&self, (all, look): (usize, usize)) -> usize {
+        if self.call.rights == Rights::All { all } else { look }
+    }
+
+    fn yes(&self, yes: bool) -> io::Result<()> {
+        self.channel.say(&Answer::Yes(yes))
+    }
+
+    fn submit(&self, incoming: Incoming, how: (bool, bool), confirm: Option<Duration>) -> io::Result<Answer> {
+        let Incoming { submission, overtaken, refused, .. } = incoming;
+        let process: &Process = &self.call.process;
+        let result = match refused {
+            _ if overtaken => Err(Refused::Overtaken),
+            Some((number, error)) => Err(Refused::Change(number, error)),
+            None => self.rules()?.submit(submission, process, how, confirm),
+        };
+        Ok(match result {
+            Ok(waits) => Answer::Accepted { waits },
+            Err(refused) => Answer::Refused(refused),
+        })
+    }
+
+    /// Tells of changes until the child goes.
+    fn watch(&self) -> io::Result<End> {
+        let rules = self.rules()?;
+        let changes = rules.changes.subscribe();
+        let (over, saying) = (AtomicBool::new(false), Mutex::new(()));
+        let channel = &self.channel;
+        let say = |answer: &Answer| {
+            let _one_at_a_time = saying.lock().unwrap_or_else(PoisonError::into_inner);
+            channel.say(answer)
+        };
+        std::thread::scope(|scope| {
+            let (over, say) = (&over, &say);
+            let teller = Builder::new().name("watch".into());
+            let teller = teller.spawn_scoped(scope, move || tell(&changes, over, say))?;
+            let answered = self.answer_watcher(rules, say);
+            over.store(true, Ordering::Relaxed);
+            // One that has panicked has said so.
+            let _ = teller.join();
+            answered
+        })
+    }
+
+    fn answer_watcher(&self, rules: &Rules, say: impl Fn(&Answer) -> io::Result<()>) -> io::Result<End> {
+        loop {
+            let (bytes, _) = self.channel.receive(QUESTION, None)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            match postcard::from_bytes::<Ask>(&bytes) {
+                Ok(Ask::Base { generation, marks, alone: false }) => {
+                    say(&Answer::Updates(rules.since(generation, marks)))?;
+                }
+                Ok(Ask::InterfaceIndex(name)) => say(&Answer::Index(self.names.interface_index(&name)))?,
+                Ok(Ask::InterfaceName(index)) => say(&Answer::Name(self.names.interface_name(index)))?,
+                Ok(Ask::Ended(signal)) => return Ok(End::Failed(ended_by(signal).into())),
+                _ => return Ok(End::Done),
+            }
+        }
+    }
+}
+
+/// Tells a watcher of changes until it is over.
+fn tell(changes: &Receiver<Committed>, over: &AtomicBool, say: impl Fn(&Answer) -> io::Result<()>) {
+    /// How soon it is noticed that it is.
+    const PULSE: Duration = Duration::from_millis(200);
+    while !over.load(Ordering::Relaxed) {
+        let said = match changes.recv_timeout(PULSE) {
+            Ok(change) => say(&Answer::Committed(change.update, change.process)),
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => {
+                // The child tells the client, and ends.
+                let _ = say(&Answer::Lost);
+                return;
+            }
+        };
+        if said.is_err() {
+            return;
+        }
+    }
+}
+
+const LATE: &str = "evaluation takes longer than is allowed; nothing is changed";
+
+/// What a client is told whose child a signal has ended.
+fn ended_by(signal: i32) -> &'static str {
+    match signal {
+        // A program that gets no memory aborts.
+        libc::SIGABRT => "evaluation takes more memory than is allowed; nothing is changed",
+        libc::SIGALRM | libc::SIGXCPU => LATE,
+        0 => "no process can be started that evaluates the text; nothing is changed",
+        _ => "the evaluation of the text was ended by a signal; nothing is changed",
+    }
+}
+
+/// A time that a child has said, as far as it can be right.
+fn plausible(at: u64) -> u64 {
+    /// Nanoseconds that an evaluation may have begun ago.
+    const AGO: u64 = 3_600_000_000_000;
+    let now = now();
+    at.clamp(now.saturating_sub(AGO), now)
+}
+
+impl Incoming {
+    fn new(submission: Submission, overtaken: bool) -> Self {
+        Incoming { submission, overtaken, refused: None, count: 0 }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.overtaken || self.refused.is_some() {
+            return Ok(());
+        }
+        let Incoming { submission, refused, count, .. } = self;
+        let read = received::each(bytes, |change| {
+            match submission.transaction.apply(change) {
+                Ok(_) => *count += 1,
+                Err(e) => *refused = Some((*count, e)),
+            }
+            refused.is_none()
+        });
+        submission.changes.extend_from_slice(bytes);
+        read.map_err(|_| broken("not changes"))
+    }
+}

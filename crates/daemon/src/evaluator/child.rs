@@ -1,0 +1,480 @@
+//! A child of the evaluator: serves one client, and ends with it.
+//!
+//! It has a copy of the ruleset, as the evaluator had it when it began. A text is evaluated on that, and its changes go to
+//! the dataplane on the way, which applies them to the ruleset itself and has the last word. Where something is refused,
+//! or the text asks for what packets change, it is evaluated again on a copy that has all that it needs.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use penstock_lang::session::remote::{Again, Changes, Copy};
+use penstock_lang::session::{Options, Outcome, Refusal, Session, events};
+use penstock_lang::source::{Files, Origin, cannot_read};
+use penstock_ruleset::link::Linked;
+use penstock_ruleset::model::Generation;
+use penstock_ruleset::reset::Reset;
+use penstock_ruleset::{Change, Ruleset, received};
+
+use super::channel::Channel;
+use super::files::Remembered;
+use super::mirror::{Mirror, Update};
+use super::names::ChildNames;
+use super::protocol::{ANSWER, Answer, Ask, Call, Refused, Task};
+use super::recorder::Recorder;
+use super::sandbox;
+use crate::control::protocol::Message;
+use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
+use crate::daemon::Config;
+use crate::{now, probe};
+
+/// Bytes of memory for those who may only look.
+const LOOKERS: u64 = 512 << 20;
+/// Seconds after which a child ends that has not noticed that its time is over.
+const GRACE: u64 = 2;
+
+/// How it ended.
+enum End {
+    /// With this exit status.
+    Status(u8),
+    /// The dataplane serves the client from here on.
+    HandedOver,
+}
+
+struct Child<'c> {
+    channel: &'c Channel,
+    client: &'c Client,
+    call: &'c Call,
+    config: &'c Config,
+    mirror: Mirror,
+}
+
+/// A session and what it asks.
+struct Talk<'c, 's> {
+    session: Session<'s>,
+    files: &'s Remembered<'c>,
+    names: &'s ChildNames<'c>,
+    recorder: &'s Recorder<'c>,
+    /// Changes are for the dataplane.
+    submits: bool,
+}
+
+/// Serves a client, whatever it wants.
+pub(super) fn serve(stream: UnixStream, channel: Channel, mirror: Mirror, config: &Config) {
+    let Ok(Some(Answer::Call(call))) = channel.hear(ANSWER, Some(PATIENCE)) else { return };
+    let Ok(client) = Client::new(stream, call.rights.longest()) else { return };
+    let mut child = Child { channel: &channel, client: &client, call: &call, config, mirror };
+    let served = catch_unwind(AssertUnwindSafe(|| child.run()));
+    let said = match served {
+        Ok(Ok(End::Status(status))) => client.say(&Message::Exit(status)),
+        Ok(Ok(End::HandedOver)) => return,
+        // Whoever goes away in the middle has no more to be told.
+        Ok(Err(_)) => Ok(()),
+        Err(_) => client.refuse("the evaluation has failed; nothing is changed"),
+    };
+    let _ = said.and_then(|()| channel.say(&Ask::Done));
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not an answer")
+}
+
+/// Whether packets change elements of some set.
+fn has_dynamic_sets(generation: &Generation) -> bool {
+    generation.tables.iter().flat_map(|table| &table.sets).any(|set| set.dynamic().is_some())
+}
+
+impl Child<'_> {
+    fn run(&mut self) -> io::Result<End> {
+        let confined = self.confine();
+        if let Err(e) = confined {
+            self.client.say(&Message::Err(format!("Error: rule texts cannot be evaluated: {e}\n")))?;
+            return Ok(End::Status(1));
+        }
+        match self.call.task.clone() {
+            Task::Nft(args) => self.nft(&args),
+            Task::Load { name, check } => self.load(name, check),
+            Task::Probe { words, ports } => self.probe(words, &ports),
+        }
+    }
+
+    fn confine(&self) -> io::Result<()> {
+        let look = self.call.rights == Rights::Look;
+        sandbox::limit_memory(if look { self.call.memory.min(LOOKERS) } else { self.call.memory })?;
+        if look {
+            // What they make us do has time.
+            // SAFETY: no pointers; 0 is the calling process.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        }
+        sandbox::restrict_child()
+    }
+
+    /// One text is all that it does.
+    fn limit_time(&self) -> io::Result<()> {
+        const PRINTING: u64 = 60;
+        sandbox::limit_time(self.call.time.as_secs().saturating_mul(2).saturating_add(PRINTING))
+    }
+
+    fn ask(&self, ask: &Ask) -> io::Result<Answer> {
+        self.channel.say(ask)?;
+        self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Catches up with the ruleset.
+    fn update(&mut self, alone: bool) -> io::Result<()> {
+        let (mut generation, mut marks) = (self.mirror.ruleset.generation().id, self.mirror.ruleset.marks());
+        for _ in 0..2 {
+            let Answer::Updates(updates) = self.ask(&Ask::Base { generation, marks, alone })? else {
+                return Err(unexpected());
+            };
+            if updates.iter().all(|update| self.mirror.follow(update).is_ok()) {
+                return Ok(());
+            }
+            // All of it, from scratch.
+            (generation, marks) = (0, 0);
+        }
+        Err(unexpected())
+    }
+
+    fn whole(&self, resets: Vec<Reset>) -> io::Result<Ruleset> {
+        let Answer::Whole(bytes) = self.ask(&Ask::Whole(resets))? else { return Err(unexpected()) };
+        Ruleset::from_saved(&bytes).map_err(|_| unexpected())
+    }
+
+    fn nft(&mut self, args: &[String]) -> io::Result<End> {
+        let NftCall { mut options, source, confirm } = match (self.config.nft)(args) {
+            Ok(call) => call,
+            Err(message) => {
+                self.client.say(&Message::Err(message))?;
+                return Ok(End::Status(1));
+            }
+        };
+        options.runnable_only = true;
+        options.process = Some(self.call.process.clone());
+        // Whoever may only look may have a change checked, and nothing more.
+        if self.call.rights == Rights::Look {
+            options.read_only = !options.check;
+            options.check = true;
+        }
+        let names = ChildNames::new((self.config.names)(&[]), self.channel, self.client);
+        if let Source::Commands(text) = &source
+            && let Some(watch) = events::Watch::parse(text)
+        {
+            return match watch {
+                Ok(watch) if watch.traces() => {
+                    self.channel.say(&Ask::HandOver)?;
+                    Ok(End::HandedOver)
+                }
+                Ok(watch) => self.monitor(&options, &watch, &names),
+                Err(message) => {
+                    self.client.say(&Message::Err(message))?;
+                    Ok(End::Status(1))
+                }
+            };
+        }
+        let files = Remembered::new(ClientFiles(self.client));
+        let recorder = Recorder::new(self.channel);
+        let session = Session::new(options, &files, &names).noting(&recorder);
+        let submits = self.call.rights == Rights::All;
+        let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
+        let (origin, text) = match source {
+            Source::Interactive => return self.interactive(&mut talk, confirm),
+            Source::Commands(text) => (Origin::CommandLine, text),
+            Source::File(name) => match ClientFiles(self.client).read(&name) {
+                Ok(text) => {
+                    let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
+                    (Origin::File { name, from: None }, text)
+                }
+                Err(reason) => {
+                    let text = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
+                    self.client.say(&Message::Err(text))?;
+                    return Ok(End::Status(1));
+                }
+            },
+        };
+        self.limit_time()?;
+        self.text(&mut talk, origin, text, confirm).map(End::Status)
+    }
+
+    /// Runs a text and tells the client of it. Gives the exit status.
+    fn text(
+        &mut self,
+        talk: &mut Talk<'_, '_>,
+        origin: Origin,
+        text: String,
+        confirm: Option<Duration>,
+    ) -> io::Result<u8> {
+        sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
+        let evaluated = self.evaluate(talk, &origin, &text, confirm);
+        sandbox::alarm(0);
+        let (outcome, waits) = evaluated?;
+        drop(text);
+        self.client.outcome(&outcome)?;
+        match (waits, confirm) {
+            (Some(id), Some(time)) => self.confirmation(id, time),
+            _ => Ok(u8::from(!outcome.ok)),
+        }
+    }
+
+    fn interactive(&mut self, talk: &mut Talk<'_, '_>, confirm: Option<Duration>) -> io::Result<End> {
+        self.client.say(&Message::Exit(0))?;
+        loop {
+            while !self.client.has_said(PATIENCE)? {}
+            let Message::Line(text) = self.client.hear(PATIENCE)? else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            self.update(false)?;
+            let status = self.text(talk, Origin::CommandLine, text, confirm)?;
+            self.client.say(&Message::Exit(status))?;
+        }
+    }
+
+    /// Loads the ruleset's file, or checks it.
+    fn load(&mut self, name: String, check: Option<Vec<String>>) -> io::Result<End> {
+        let options = Options {
+            runnable_only: true,
+            include_paths: vec!["/etc".to_owned()],
+            anew: true,
+            ..Options::default()
+        };
+        let submits = check.is_none();
+        let system = (self.config.names)(&check.unwrap_or_default());
+        let names = ChildNames::new(system, self.channel, self.client);
+        let files = Remembered::new(ClientFiles(self.client));
+        let recorder = Recorder::new(self.channel);
+        let text = match ClientFiles(self.client).read(&name) {
+            Ok(text) => text,
+            Err(reason) => {
+                self.client.say(&Message::Err(format!("{name}: {reason}\n")))?;
+                return Ok(End::Status(1));
+            }
+        };
+        self.limit_time()?;
+        let session = Session::new(options, &files, &names).noting(&recorder);
+        let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
+        self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
+    }
+
+    /// Evaluates a text until it is right, or wrong, on a copy of the ruleset that does for it. Gives the number of the
+    /// change that waits for its confirmation, too.
+    fn evaluate(
+        &mut self,
+        talk: &mut Talk<'_, '_>,
+        origin: &Origin,
+        text: &str,
+        confirm: Option<Duration>,
+    ) -> io::Result<(Outcome, Option<u32>)> {
+        /// Each reason to try again comes once, but for others who change the ruleset at the same time.
+        const MOST: usize = 8;
+        talk.files.forget();
+        talk.names.forget();
+        let begun = Instant::now();
+        talk.session.options.deadline = begun.checked_add(self.call.time);
+        let scope = talk.session.scope();
+        let dynamic = has_dynamic_sets(&self.mirror.ruleset.generation());
+        let check = talk.session.options.check;
+        let mut copy = match (talk.submits, talk.session.options.echo) {
+            (_, true) if dynamic => Copy::Whole,
+            (true, false) => Copy::Unchecked,
+            _ => Copy::WithoutState,
+        };
+        let (mut resets, mut reset) = (Vec::new(), false);
+        for _ in 0..MOST {
+            let mut ruleset = match copy {
+                Copy::Whole => self.whole(if reset { resets.clone() } else { Vec::new() })?,
+                Copy::WithoutState | Copy::Unchecked => self.mirror.ruleset.clone(),
+            };
+            talk.session.options.copy = copy;
+            // What a text sets to zero is told once it is known that the text is right.
+            let rehearses = !resets.is_empty() && !reset && !check;
+            talk.session.options.check = check || rehearses;
+            let mut answered = None;
+            let outcome = {
+                let (recorder, submits, channel) = (talk.recorder, talk.submits && !rehearses, self.channel);
+                let ask = |ask: &Ask| -> io::Result<Answer> {
+                    recorder.flush()?;
+                    channel.say(ask)?;
+                    channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+                };
+                let mut gate = |generation: &Generation| {
+                    if copy != Copy::Unchecked {
+                        Linked::new(generation).map_err(Refusal::Link)?;
+                    }
+                    if !submits {
+                        return Ok(());
+                    }
+                    let answer = ask(&Ask::Submit { check, confirm });
+                    let refusal = match &answer {
+                        Ok(Answer::Accepted { .. }) => Ok(()),
+                        Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
+                        Ok(_) => Err(Refusal::Other("not an answer".into())),
+                        Err(e) => Err(Refusal::Other(e.to_string())),
+                    };
+                    answered = Some(answer);
+                    refusal
+                };
+                talk.session.run_gated(origin.clone(), text.to_owned(), &mut ruleset, now(), &mut gate)
+            };
+            talk.session.options.check = check;
+            let again = match (&answered, outcome.again) {
+                (_, Some(Again::Whole)) => {
+                    resets = outcome.resets.clone();
+                    Some(Copy::Whole)
+                }
+                (_, Some(Again::Applied)) => Some(Copy::WithoutState),
+                (Some(Ok(Answer::Refused(Refused::Overtaken))), _) => {
+                    self.update(true)?;
+                    Some(copy)
+                }
+                (Some(Ok(Answer::Refused(refused))), _) if !matches!(refused, Refused::Other(_)) => {
+                    match copy {
+                        Copy::Unchecked if !dynamic => Some(Copy::WithoutState),
+                        Copy::Unchecked | Copy::WithoutState if dynamic => Some(Copy::Whole),
+                        _ => None,
+                    }
+                }
+                // It may be right with what packets have changed.
+                (None, None) if !outcome.ok && dynamic && copy != Copy::Whole => Some(Copy::Whole),
+                (None, None) if rehearses && outcome.ok => {
+                    reset = true;
+                    Some(Copy::Whole)
+                }
+                _ => None,
+            };
+            let Some(better) = again else {
+                let waits = match answered {
+                    Some(Ok(Answer::Accepted { waits })) => waits,
+                    Some(Err(e)) => return Err(e),
+                    _ => None,
+                };
+                return Ok((outcome, waits));
+            };
+            copy = better;
+            talk.session.go_back(scope.clone());
+            talk.files.rewind();
+        }
+        let stderr = "Error: the ruleset was changed meanwhile\n".into();
+        Ok((Outcome { stderr, ..Outcome::default() }, None))
+    }
+
+    /// Waits for the client's word, or for somebody else's. Without one, or without the client, the change is taken back when
+    /// its time is over.
+    fn confirmation(&self, id: u32, time: Duration) -> io::Result<u8> {
+        /// How soon a word of somebody else is noticed.
+        const PULSE: Duration = Duration::from_millis(200);
+        let yes = |ask: Ask| match self.ask(&ask)? {
+            Answer::Yes(yes) => Ok(yes),
+            _ => Err(unexpected()),
+        };
+        self.client.say(&Message::Unconfirmed(time.as_millis() as u64))?;
+        let answer = loop {
+            if self.client.has_said(PULSE)? {
+                break Some(self.client.hear(PATIENCE)?);
+            }
+            if !yes(Ask::Waits(id))? {
+                break None;
+            }
+        };
+        match answer {
+            Some(Message::Confirm) => drop(yes(Ask::Confirm(id))?),
+            Some(_) => drop(yes(Ask::TakeBack(id))?),
+            None => {}
+        }
+        if yes(Ask::IsConfirmed(id))? {
+            return Ok(0);
+        }
+        self.client.say(&Message::Err("The change is taken back.\n".into()))?;
+        Ok(1)
+    }
+
+    /// Tells the client of changes until it goes.
+    fn monitor(
+        &mut self,
+        options: &Options,
+        watch: &events::Watch,
+        names: &ChildNames<'_>,
+    ) -> io::Result<End> {
+        /// How soon a client that went away is noticed where nothing happens.
+        const PULSE: Duration = Duration::from_millis(500);
+        self.channel.say(&Ask::Watch)?;
+        self.update(false)?;
+        loop {
+            if !self.channel.is_ready(Some(PULSE))? {
+                self.client.is_there()?;
+                continue;
+            }
+            let said = self.channel.hear(ANSWER, None)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let Answer::Committed(update, (pid, name)) = said else { break };
+            let before = self.mirror.ruleset.generation();
+            if let Update::Commit(commit) = &update
+                && commit.before != before.id
+                && commit.after.wrapping_sub(before.id) as i32 <= 0
+            {
+                // Known from the beginning.
+                continue;
+            }
+            if self.mirror.follow(&update).is_err() {
+                break;
+            }
+            names.forget();
+            let after = self.mirror.ruleset.generation();
+            let mut text = watch.lines(&before, &after, options, names, now());
+            if !options.json && !text.is_empty() {
+                text.push_str(&format!("# new generation {} by process {pid} ({name})\n", after.id));
+            }
+            self.client.say_text(&text)?;
+        }
+        self.client.say(&Message::Err("Error: too many changes at once, some were lost\n".into()))?;
+        Ok(End::Status(1))
+    }
+}
+
+/// The changes of the table of a capture, which is evaluated in two runs.
+#[derive(Default)]
+struct All(RefCell<Vec<u8>>);
+
+impl Changes for All {
+    fn begin(&self, _generation: &Generation, _now: u64) {}
+
+    fn note(&self, change: &Change) {
+        received::send(change, &mut self.0.borrow_mut());
+    }
+}
+
+impl Child<'_> {
+    /// Evaluates the rule of a capture, and gives the client back.
+    fn probe(&self, words: Vec<String>, ports: &[String]) -> io::Result<End> {
+        let call = CaptureCall::of(words).ok_or_else(unexpected)?;
+        let names = ChildNames::new((self.config.names)(&[]), self.channel, self.client);
+        let all = All::default();
+        self.limit_time()?;
+        sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
+        let evaluated = probe::evaluated(&call, ports, &names, &all);
+        sandbox::alarm(0);
+        if let Err(message) = evaluated.and_then(|generation| probe::table_of(&generation, 0)) {
+            self.client.say(&Message::Err(message))?;
+            return Ok(End::Status(1));
+        }
+        self.channel.say(&Ask::Begin { generation: 0, now: now() })?;
+        self.channel.say(&Ask::Changes)?;
+        self.channel.send(&all.0.borrow(), &[])?;
+        self.channel.say(&Ask::HandOver)?;
+        Ok(End::HandedOver)
+    }
+}
+
+/// What the session is told of a refusal: where the copy was good enough, so that it tells the place; else anything, since
+/// the text is run again.
+fn refusal(refused: &Refused, copy: Copy) -> Refusal {
+    match refused {
+        _ if copy == Copy::Unchecked && !matches!(refused, Refused::Other(_)) => {
+            Refusal::Other("the change is refused".into())
+        }
+        Refused::Overtaken => Refusal::Other("the ruleset was changed meanwhile".into()),
+        Refused::Change(number, e) => Refusal::Change(*number, e.clone()),
+        Refused::Link(sentence) | Refused::Other(sentence) => Refusal::Other(sentence.clone()),
+        Refused::Offload(e) => Refusal::Offload(e.clone()),
+    }
+}

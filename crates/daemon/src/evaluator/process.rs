@@ -1,0 +1,219 @@
+//! The processes: one that starts evaluators, the evaluator, and its children.
+//!
+//! The first does nothing but to start an evaluator, and another one when that ends: it cannot be started later, when the
+//! dataplane has no rights left that could be given up. The evaluator has one thread, so that it can fork. It reads
+//! nothing that a client has written: children do.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::channel::Channel;
+use super::mirror::Mirror;
+use super::protocol::{ANSWER, Ask, Order, Unknowing};
+use super::{child, sandbox};
+use crate::daemon::Config;
+use crate::log;
+
+/// Ends this process at once.
+fn exit(status: i32) -> ! {
+    // SAFETY: ends the process without running what its parent has registered.
+    unsafe { libc::_exit(status) }
+}
+
+/// The number of the child, and 0 in the child.
+fn fork() -> io::Result<i32> {
+    // SAFETY: callers have one thread, so that the child may go on like any process.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        process => Ok(process),
+    }
+}
+
+fn name(name: &std::ffi::CStr) {
+    // SAFETY: a string with its end.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Starts the processes. There must be no other thread. Gives the end of the channel to the evaluator.
+pub(super) fn start(config: &Config) -> io::Result<Channel> {
+    /// How long the evaluator may take to apply a large change before it hears of the next one.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let (ours, theirs) = Channel::pair(PATIENCE)?;
+    let parent = std::process::id();
+    if fork()? != 0 {
+        return Ok(ours);
+    }
+    drop(ours);
+    begin(parent, &theirs);
+    loop {
+        let own = std::process::id();
+        match fork() {
+            Ok(0) => {
+                sandbox::end_with(own);
+                evaluate(&theirs, config);
+                exit(0)
+            }
+            Ok(evaluator) => {
+                let mut status = 0;
+                // SAFETY: the status lives through the call.
+                unsafe { libc::waitpid(evaluator, &raw mut status, 0) };
+                // The dataplane has closed its end.
+                if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+                    exit(0)
+                }
+                log("the evaluator of rule texts has died: there is another one");
+            }
+            Err(e) => log(format_args!("the evaluator of rule texts cannot be started: {e}")),
+        }
+        // Memory may be short for a while.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// What the first process does before all else: what it has, its children have.
+fn begin(parent: u32, channel: &Channel) {
+    name(c"penstock-spawn");
+    sandbox::keep_only(channel.raw());
+    // SAFETY: no pointers but sets that live through the calls; a session of its own keeps the terminal's signals away.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    if let Err(e) = sandbox::give_up_rights() {
+        log(format_args!("rule texts cannot be evaluated: rights cannot be given up: {e}"));
+        exit(1)
+    }
+    sandbox::end_with(parent);
+}
+
+/// A child, and its end of the channel to the dataplane.
+struct Child {
+    process: i32,
+    channel: Channel,
+}
+
+/// A descriptor from which the ends of children are read; `SIGCHLD` is blocked from here on.
+fn ends() -> io::Result<OwnedFd> {
+    // SAFETY: the set lives through the calls, which fill it and then read it; the descriptor is a new one.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// The evaluator, until the dataplane closes its end.
+fn evaluate(channel: &Channel, config: &Config) {
+    name(c"penstock-eval");
+    let begun = ends().and_then(|ends| {
+        sandbox::restrict_parent()?;
+        channel.say(&Unknowing)?;
+        Ok(ends)
+    });
+    let ends = match begun {
+        Ok(ends) => ends,
+        Err(e) => {
+            log(format_args!("rule texts cannot be evaluated: {e}"));
+            exit(1)
+        }
+    };
+    let mut mirror = Mirror::default();
+    let mut children: Vec<Child> = Vec::new();
+    loop {
+        wait(channel, &ends);
+        reap(&ends, &mut children);
+        if !channel.is_ready(Some(Duration::ZERO)).unwrap_or(true) {
+            continue;
+        }
+        let (bytes, fds) = match channel.receive(ANSWER, None) {
+            Ok(Some(received)) => received,
+            Ok(None) => return,
+            Err(e) => {
+                log(format_args!("the evaluator of rule texts: {e}"));
+                exit(1)
+            }
+        };
+        match postcard::from_bytes(&bytes) {
+            Ok(Order::Update(update)) => {
+                if mirror.follow(&update).is_err() {
+                    mirror = Mirror::default();
+                    // Without an answer the next message shows that nobody is there.
+                    let _ = channel.say(&Unknowing);
+                }
+            }
+            Ok(Order::Serve) => {
+                drop(bytes);
+                let mut fds = fds.into_iter();
+                if let (Some(client), Some(pair)) = (fds.next(), fds.next()) {
+                    serve(client.into(), Channel::from_fd(pair), &mut mirror, &mut children, config);
+                }
+            }
+            Err(_) => log("the evaluator of rule texts: not an order"),
+        }
+    }
+}
+
+/// Waits for an order, or the end of a child.
+fn wait(channel: &Channel, ends: &OwnedFd) {
+    let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut polls = [event(channel.raw()), event(ends.as_raw_fd())];
+    // SAFETY: two structures, which live through the call.
+    unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+}
+
+/// Tells the dataplane of children that have ended other than they should.
+fn reap(ends: &OwnedFd, children: &mut Vec<Child>) {
+    let mut told = [0u8; 128];
+    // SAFETY: room for so many bytes; what they say is asked of waitpid(2).
+    while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
+    loop {
+        let mut status = 0;
+        // SAFETY: the status lives through the call.
+        let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        if process <= 0 {
+            return;
+        }
+        let Some(at) = children.iter().position(|child| child.process == process) else { continue };
+        let child = children.swap_remove(at);
+        if libc::WIFSIGNALED(status) {
+            // The dataplane may have closed its end, and it does not listen for ever.
+            let _ = child.channel.say(&Ask::Ended(libc::WTERMSIG(status)));
+        }
+    }
+}
+
+fn serve(
+    client: UnixStream,
+    channel: Channel,
+    mirror: &mut Mirror,
+    children: &mut Vec<Child>,
+    config: &Config,
+) {
+    let own = std::process::id();
+    match fork() {
+        Ok(0) => {
+            sandbox::end_with(own);
+            name(c"penstock-nft");
+            children.clear();
+            child::serve(client, channel, std::mem::take(mirror), config);
+            exit(0)
+        }
+        Ok(process) => children.push(Child { process, channel }),
+        Err(e) => {
+            log(format_args!("no child evaluates a rule text: {e}"));
+            let _ = channel.say(&Ask::Ended(0));
+        }
+    }
+}

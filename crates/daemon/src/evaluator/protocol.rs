@@ -1,0 +1,160 @@
+//! What dataplane, evaluator and the children of that say to each other.
+
+use std::time::Duration;
+
+use penstock_ruleset::link::CannotOffload;
+use penstock_ruleset::reset::Reset;
+use serde::{Deserialize, Serialize};
+
+use super::mirror::Update;
+use crate::control::{Process, Rights};
+
+/// Longest message of a child but for changes: what it asks.
+pub(super) const QUESTION: usize = 1 << 20;
+/// Longest message that a child is sent: a ruleset.
+pub(super) const ANSWER: usize = usize::MAX;
+
+/// The dataplane to the evaluator.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The ruleset is another one.
+    Update(Update),
+    /// A child is to serve a client; two descriptors come along: the client's connection, and the child's end of a
+    /// channel to the dataplane.
+    Serve,
+}
+
+/// The evaluator to the dataplane: it has just begun, or has lost its way, and knows no ruleset.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Unknowing;
+
+/// What a child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// What.
+    pub(crate) task: Task,
+    /// What the client may.
+    pub(crate) rights: Rights,
+    /// Who the client is.
+    pub(crate) process: Process,
+    /// How long the evaluation of a text may take.
+    pub(crate) time: Duration,
+    /// Bytes of memory that it may take, beside the ruleset.
+    pub(crate) memory: u64,
+}
+
+/// What a client wants.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// `nft` with these arguments.
+    Nft(Vec<String>),
+    /// The file that says all there is to be.
+    Load {
+        /// Its name.
+        name: String,
+        /// It is only checked, by itself, with these interfaces that are not there yet.
+        check: Option<Vec<String>>,
+    },
+    /// The rule of a capture: the words of its call, its number, and the devices of chains that need one.
+    Probe {
+        /// The words of a [`CaptureCall`](crate::control::CaptureCall).
+        words: Vec<String>,
+        /// Devices that are ports.
+        ports: Vec<String>,
+    },
+}
+
+/// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as a message of their own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Ask {
+    /// What came after this generation. With `alone` nobody else commits before the child has.
+    Base {
+        /// The generation that the child has; 0 for none.
+        generation: u32,
+        /// [`Ruleset::marks`](penstock_ruleset::Ruleset::marks) of it.
+        marks: u64,
+        /// It was overtaken before.
+        alone: bool,
+    },
+    /// Changes of this generation follow; those before them count no more.
+    Begin {
+        /// The generation.
+        generation: u32,
+        /// Nanoseconds since the epoch.
+        now: u64,
+    },
+    /// Bytes of changes follow: [`penstock_ruleset::received`].
+    Changes,
+    /// The changes are all.
+    Submit {
+        /// They are only checked.
+        check: bool,
+        /// They are taken back unless they are confirmed in that time.
+        confirm: Option<Duration>,
+    },
+    /// The ruleset as it is, with what packets have changed. What is named is set to zero after that.
+    Whole(Vec<Reset>),
+    /// Index of an interface.
+    InterfaceIndex(String),
+    /// Name of an interface.
+    InterfaceName(u32),
+    /// Whether a change waits for its confirmation.
+    Waits(u32),
+    /// Whether a change is the last one that was confirmed.
+    IsConfirmed(u32),
+    /// A change is right.
+    Confirm(u32),
+    /// A change is wrong.
+    TakeBack(u32),
+    /// All changes from here on.
+    Watch,
+    /// The dataplane is to serve the client from here on: it wants traces, or frames of a capture.
+    HandOver,
+    /// The client has been told all.
+    Done,
+    /// Said by the evaluator in the place of a child: a signal has ended it; 0: it could not begin.
+    Ended(i32),
+}
+
+/// The dataplane to a child.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// Said before anything else.
+    Call(Call),
+    /// What came after the generation of the child.
+    Updates(Vec<Update>),
+    /// The changes are in force, or right.
+    Accepted {
+        /// The number of the change that waits for its confirmation.
+        waits: Option<u32>,
+    },
+    /// The changes are refused.
+    Refused(Refused),
+    /// The ruleset, as [`Ruleset::save`](penstock_ruleset::Ruleset::save) gives it.
+    Whole(#[serde(with = "super::mirror::bytes")] Vec<u8>),
+    /// An interface's index.
+    Index(Option<u32>),
+    /// An interface's name.
+    Name(Option<String>),
+    /// Yes, or no.
+    Yes(bool),
+    /// For those who watch: a change.
+    Committed(Update, Process),
+    /// For those who watch: changes were lost.
+    Lost,
+}
+
+/// Why changes are refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Refused {
+    /// The ruleset was changed meanwhile.
+    Overtaken,
+    /// A change, by its number.
+    Change(usize, penstock_ruleset::Error),
+    /// Packets cannot run it; a sentence.
+    Link(String),
+    /// A device cannot do it.
+    Offload(CannotOffload),
+    /// A sentence, for a change that is right as such.
+    Other(String),
+}

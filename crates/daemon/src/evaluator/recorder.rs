@@ -1,0 +1,78 @@
+//! The changes of a text, on their way to the dataplane while the text is still being evaluated.
+
+use std::cell::RefCell;
+use std::io;
+
+use penstock_lang::session::remote::Changes;
+use penstock_ruleset::model::Generation;
+use penstock_ruleset::{Change, received};
+
+use super::channel::Channel;
+use super::protocol::Ask;
+
+/// Bytes of changes that are sent at once.
+const TOGETHER: usize = 60 << 10;
+
+#[derive(Default)]
+struct Pending {
+    /// Of which generation, and when.
+    base: (u32, u64),
+    begun: bool,
+    bytes: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+/// Sends changes, unless they are only for the child itself.
+pub(super) struct Recorder<'c> {
+    channel: &'c Channel,
+    pending: RefCell<Pending>,
+}
+
+impl<'c> Recorder<'c> {
+    pub(super) fn new(channel: &'c Channel) -> Self {
+        Recorder { channel, pending: RefCell::default() }
+    }
+
+    /// Sends what is left. An error if anything could not be sent.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        let pending = &mut *self.pending.borrow_mut();
+        self.send(pending);
+        pending.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn send(&self, pending: &mut Pending) {
+        let sent = (|| {
+            if !pending.begun {
+                pending.begun = true;
+                let (generation, now) = pending.base;
+                self.channel.say(&Ask::Begin { generation, now })?;
+            }
+            if !pending.bytes.is_empty() {
+                self.channel.say(&Ask::Changes)?;
+                self.channel.send(&pending.bytes, &[])?;
+                pending.bytes.clear();
+            }
+            Ok(())
+        })();
+        if let Err(e) = sent {
+            pending.failed.get_or_insert(e);
+            pending.bytes.clear();
+        }
+    }
+}
+
+impl Changes for Recorder<'_> {
+    fn begin(&self, generation: &Generation, now: u64) {
+        let bytes = std::mem::take(&mut self.pending.borrow_mut().bytes);
+        *self.pending.borrow_mut() = Pending { base: (generation.id, now), bytes, ..Pending::default() };
+        self.pending.borrow_mut().bytes.clear();
+    }
+
+    fn note(&self, change: &Change) {
+        let pending = &mut *self.pending.borrow_mut();
+        received::send(change, &mut pending.bytes);
+        if pending.bytes.len() >= TOGETHER {
+            self.send(pending);
+        }
+    }
+}

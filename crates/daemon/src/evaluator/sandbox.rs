@@ -1,0 +1,217 @@
+//! What the processes that read rule text may do: next to nothing.
+//!
+//! They are another user's (`nobody`) where they may be, without capabilities, cannot gain any, start no programs, open no
+//! sockets and no file for writing (seccomp(2)), leave no core, and end with their parent. Where memory is scarce, the
+//! kernel ends them first (`/proc/PID/oom_score_adj`, proc(5)). Children have limits of memory and time as well
+//! (setrlimit(2)).
+
+use std::io;
+use std::os::fd::RawFd;
+
+use crate::rights;
+use crate::seccomp;
+use crate::seccomp::Rule::{self, Call, OneOf, Without};
+
+/// The user `nobody` and its group, by their numbers in all distributions.
+const NOBODY: libc::uid_t = 65534;
+
+/// What a child needs: descriptors that are there, memory, files that are only read, time.
+const CHILD: &[Rule] = &[
+    Call(libc::SYS_read),
+    Call(libc::SYS_write),
+    Call(libc::SYS_writev),
+    Call(libc::SYS_recvmsg),
+    Call(libc::SYS_recvfrom),
+    Call(libc::SYS_sendmsg),
+    Call(libc::SYS_sendto),
+    Call(libc::SYS_ppoll),
+    Call(libc::SYS_close),
+    Call(libc::SYS_fcntl),
+    Call(libc::SYS_lseek),
+    Call(libc::SYS_getsockopt),
+    Call(libc::SYS_setsockopt),
+    Call(libc::SYS_shutdown),
+    Without(libc::SYS_mmap, 2, libc::PROT_EXEC as u32),
+    Without(libc::SYS_mprotect, 2, libc::PROT_EXEC as u32),
+    Call(libc::SYS_munmap),
+    Call(libc::SYS_mremap),
+    Call(libc::SYS_madvise),
+    Call(libc::SYS_brk),
+    Call(libc::SYS_futex),
+    Call(libc::SYS_sched_yield),
+    Call(libc::SYS_sched_getaffinity),
+    Call(libc::SYS_exit),
+    Call(libc::SYS_exit_group),
+    Call(libc::SYS_getpid),
+    Call(libc::SYS_gettid),
+    Call(libc::SYS_getppid),
+    Call(libc::SYS_getuid),
+    Call(libc::SYS_geteuid),
+    Call(libc::SYS_getgid),
+    Call(libc::SYS_getegid),
+    Call(libc::SYS_prlimit64),
+    Call(libc::SYS_setpriority),
+    Call(libc::SYS_setitimer),
+    Call(libc::SYS_rt_sigaction),
+    Call(libc::SYS_rt_sigprocmask),
+    Call(libc::SYS_rt_sigreturn),
+    Call(libc::SYS_sigaltstack),
+    Call(libc::SYS_restart_syscall),
+    Call(libc::SYS_clock_gettime),
+    Call(libc::SYS_clock_nanosleep),
+    Call(libc::SYS_nanosleep),
+    Call(libc::SYS_gettimeofday),
+    Call(libc::SYS_getrandom),
+    Without(libc::SYS_openat, 2, !READ_ONLY),
+    Call(libc::SYS_newfstatat),
+    Call(libc::SYS_statx),
+    Call(libc::SYS_fstat),
+    Call(libc::SYS_pread64),
+    Call(libc::SYS_getdents64),
+    Call(libc::SYS_readlinkat),
+    Call(libc::SYS_faccessat),
+    Call(libc::SYS_faccessat2),
+    Call(libc::SYS_getcwd),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_poll),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_alarm),
+    #[cfg(target_arch = "x86_64")]
+    Without(libc::SYS_open, 1, !READ_ONLY),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_lstat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_access),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_readlink),
+];
+
+/// What the evaluator does beside: it starts children, which restrict themselves further, and sees them end.
+const PARENT: &[Rule] = &[
+    Call(libc::SYS_clone),
+    Call(libc::SYS_clone3),
+    Call(libc::SYS_wait4),
+    Call(libc::SYS_waitid),
+    Call(libc::SYS_set_robust_list),
+    Call(libc::SYS_rseq),
+    Call(libc::SYS_prctl),
+    Call(libc::SYS_seccomp),
+    Call(libc::SYS_tgkill),
+];
+
+/// Flags of open(2) with which nothing is written or made.
+const READ_ONLY: u32 =
+    (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NOCTTY) as u32
+        | O_LARGEFILE;
+#[cfg(target_arch = "x86_64")]
+const O_LARGEFILE: u32 = 0o100_000;
+#[cfg(target_arch = "aarch64")]
+const O_LARGEFILE: u32 = 0o400_000;
+
+/// Closes all descriptors but standard error and this one; standard input and output lead nowhere.
+pub(super) fn keep_only(fd: RawFd) {
+    // SAFETY: descriptors that are closed here are used by nobody in this process: it has one thread, and goes on with
+    // `fd` alone.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null >= 0 {
+            libc::dup2(null, 0);
+            libc::dup2(null, 1);
+        }
+        let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);
+        if fd > 3 {
+            libc::syscall(libc::SYS_close_range, 3, fd - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, fd + 1, last, 0);
+    }
+}
+
+/// Ends this process when its parent ends, which was this one.
+pub(super) fn end_with(parent: u32) {
+    // SAFETY: no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() as u32 != parent {
+            libc::_exit(1);
+        }
+    }
+}
+
+/// Gives up all rights, for good. There must be one thread.
+pub(super) fn give_up_rights() -> io::Result<()> {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    rights::bound_to_none();
+    // Where it may not be another user, as in a namespace without such a user, it stays the one that it is.
+    // SAFETY: no pointers but that of an empty list.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
+        libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY);
+        libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY);
+    }
+    rights::keep_none()?;
+    limit(libc::RLIMIT_CORE, 0)?;
+    // SAFETY: no pointers.
+    if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Restricts system calls to those of the evaluator.
+pub(super) fn restrict_parent() -> io::Result<()> {
+    seccomp::enter_with("evaluator", CHILD.iter().chain(PARENT))
+}
+
+/// Restricts system calls to those of a child.
+pub(super) fn restrict_child() -> io::Result<()> {
+    // A process ends itself by a signal where memory has run out, and no other one. It has its number as long as it is.
+    let own: &'static [u32] = Box::leak(Box::new([std::process::id()]));
+    seccomp::enter_with("nft", CHILD.iter().chain(&[OneOf(libc::SYS_tgkill, 0, own)]))
+}
+
+/// What a limit is called: the type differs from one C library to another.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+/// Sets a limit, which cannot be lifted again.
+fn limit(what: Resource, most: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: the limit lives through the call, which only reads it.
+    if unsafe { libc::setrlimit(what, &raw const limit) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Bytes of the address space of this process, and of it those that are written to (`/proc/PID/statm`).
+fn size() -> Option<(u64, u64)> {
+    const PAGE: u64 = 4096;
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = pages.split(' ').map(|pages| pages.parse::<u64>());
+    let all = pages.next()?.ok()?;
+    let data = pages.nth(4)?.ok()?;
+    Some((all * PAGE, data * PAGE))
+}
+
+/// Limits memory to so many bytes beside what is there, and to four times what is there: a listing of a large ruleset
+/// takes as much.
+pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
+    let (all, data) = size().ok_or(io::ErrorKind::NotFound)?;
+    limit(libc::RLIMIT_AS, all.saturating_add(data.saturating_mul(4)).saturating_add(bytes))
+}
+
+/// Limits seconds of the processor.
+pub(super) fn limit_time(seconds: u64) -> io::Result<()> {
+    limit(libc::RLIMIT_CPU, seconds)
+}
+
+/// Ends this process in so many seconds; 0: not any more.
+pub(super) fn alarm(seconds: u64) {
+    // SAFETY: no pointers.
+    unsafe { libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX)) };
+}

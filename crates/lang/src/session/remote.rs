@@ -1,0 +1,61 @@
+//! Rulesets that are somewhere else: a session evaluates a text on a copy, and another process applies the changes.
+//!
+//! The copy may be without what packets change: counters, elements that they added or that have expired. And the session
+//! need not apply the changes to it, where somebody else does, who says what is wrong with them. What such a run cannot
+//! answer it says by [`Outcome::again`](super::Outcome::again).
+
+use penstock_ruleset::model::Generation;
+use penstock_ruleset::{Change, reset};
+
+use super::answers::reset_of;
+use super::execute::Step;
+use crate::ast::CmdKind;
+
+/// How much of a ruleset a session has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copy {
+    /// All of it: the ruleset itself, or as it was a moment ago.
+    #[default]
+    Whole,
+    /// All but what packets change.
+    WithoutState,
+    /// The same, and changes are only noted: whoever is told of them checks them.
+    Unchecked,
+}
+
+impl Copy {
+    /// Whether changes are only noted.
+    pub(super) fn is_checked_elsewhere(self) -> bool {
+        self == Copy::Unchecked
+    }
+}
+
+/// What a text needs that was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The ruleset as its changes make it: [`Copy::WithoutState`].
+    Applied,
+    /// The ruleset with what packets change: [`Copy::Whole`].
+    Whole,
+}
+
+/// Takes the changes of a session's runs.
+pub trait Changes {
+    /// A run begins on a generation, at a time in nanoseconds since the epoch: what was noted before counts no more.
+    fn begin(&self, generation: &Generation, now: u64);
+    /// A change of the run. It counts only if the gate is passed.
+    fn note(&self, change: &Change);
+}
+
+/// Whether a command asks for what packets change.
+pub(super) fn asks_for_state(step: &Step) -> bool {
+    matches!(step.cmd.kind, CmdKind::List { .. } | CmdKind::Get { .. } | CmdKind::Reset { .. })
+}
+
+/// What a command sets to zero, if it does.
+pub(super) fn reset_by(step: &Step) -> Option<reset::Reset> {
+    match &step.cmd.kind {
+        CmdKind::Reset { object, .. } => reset_of(*object, &step.cmd.target, &step.elements),
+        _ => None,
+    }
+}

@@ -1,0 +1,102 @@
+//! What `reset` sets to zero, named so that another process can ask for it.
+
+use std::sync::Arc;
+
+use penstock_program::expr::{Expr, ObjectType};
+use penstock_sets::ElementRef;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Chain, ElementValue, Family, Generation, Object, Rule, Set, Table};
+
+/// First and last key of an element; an empty one is the catch-all's.
+pub type ElementKey = (Box<[u8]>, Option<Box<[u8]>>);
+
+/// What one `reset` command names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reset {
+    /// Tables of this family; `None` for all.
+    pub family: Option<Family>,
+    /// The table of this name; `None` for all.
+    pub table: Option<Arc<str>>,
+    /// What in them.
+    pub what: What,
+}
+
+/// What in a table is set to zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// Counters or quotas, or the one of a name.
+    Objects(ObjectType, Option<Arc<str>>),
+    /// Rules of a chain, or of all chains; or the one with a handle.
+    Rules(Option<Arc<str>>, Option<u64>),
+    /// Elements of a set, or those with these keys.
+    Elements(Arc<str>, Option<Vec<ElementKey>>),
+}
+
+/// Whether a program changes what it is asked of: such state is what `reset` zeroes.
+fn has_state(ops: &[Expr]) -> bool {
+    ops.iter().any(|op| matches!(op, Expr::Counter(_) | Expr::Quota(_)))
+}
+
+impl Reset {
+    fn names(&self, table: &Table) -> bool {
+        self.family.is_none_or(|family| family == table.family)
+            && self.table.as_ref().is_none_or(|name| *name == table.name)
+    }
+
+    /// Whether it names the object.
+    pub(crate) fn names_object(&self, table: &Table, object: &Object) -> bool {
+        let What::Objects(kind, name) = &self.what else { return false };
+        self.names(table)
+            && object.value.kind() == *kind
+            && name.as_ref().is_none_or(|name| *name == object.name)
+    }
+
+    /// Whether it names the rule.
+    pub(crate) fn names_rule(&self, table: &Table, chain: &Chain, rule: &Rule) -> bool {
+        let What::Rules(of, handle) = &self.what else { return false };
+        self.names(table)
+            && of.as_ref().is_none_or(|name| *name == chain.name)
+            && handle.is_none_or(|handle| handle == rule.handle)
+            && has_state(&rule.exprs)
+    }
+
+    /// Whether it names the element.
+    pub(crate) fn names_element(
+        &self,
+        table: &Table,
+        set: &Set,
+        element: ElementRef<'_, ElementValue>,
+    ) -> bool {
+        let What::Elements(of, keys) = &self.what else { return false };
+        let holds = |(key, end): &ElementKey| {
+            let last = element.key_end.unwrap_or(element.key);
+            let end = end.as_deref().unwrap_or(key);
+            **key == *element.key || !key.is_empty() && *element.key <= **key && *end <= *last
+        };
+        self.names(table) && *of == set.name && keys.as_ref().is_none_or(|keys| keys.iter().any(holds))
+    }
+}
+
+impl Generation {
+    /// Sets to zero what is named, at time `now` (ns).
+    pub fn reset(&self, what: &Reset, now: u64) {
+        for table in &self.tables {
+            for object in table.objects.iter().filter(|o| what.names_object(table, o)) {
+                object.reset(now);
+            }
+            for chain in &table.chains {
+                for rule in chain.rules.iter().filter(|rule| what.names_rule(table, chain, rule)) {
+                    rule.reset(now);
+                }
+            }
+            if let What::Elements(name, _) = &what.what
+                && let Some(set) = table.sets.iter().find(|set| set.name == *name)
+            {
+                let elements = set.elements();
+                let named = elements.iter_unordered().filter(|e| what.names_element(table, set, *e));
+                named.for_each(|e| drop(e.value.reset(now)));
+            }
+        }
+    }
+}
