@@ -9,10 +9,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_program::expr::Expr;
-use penstock_sets::{Description, Element, ElementList};
+use penstock_sets::{Backend, Description, Element, ElementList};
 use postcard::de_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
+use crate::change::NewSet;
 use crate::content::Content;
 use crate::live::{state_of, states_of};
 use crate::model::{
@@ -21,11 +22,14 @@ use crate::model::{
 };
 use crate::reset::Reset;
 use crate::transaction::Ruleset;
+use crate::transaction::sets::checked_set;
 
 /// What the bytes of any version begin with. No text does.
 pub const KIND: &[u8] = b"\x7fpenstock\0";
 /// Counts the formats. Whatever changes what is kept, or the order of a VM expression's fields, makes another one.
 const VERSION: u8 = 1;
+/// The latest time of a saved ruleset, in nanoseconds since the epoch: in the year 2262.
+const NOW_MAX: u64 = i64::MAX as u64;
 
 #[derive(Serialize, Deserialize)]
 struct SavedRuleset {
@@ -121,8 +125,11 @@ impl Ruleset {
         postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
     }
 
-    /// The ruleset of such bytes, or where they stop making sense.
-    /// Nothing in them is checked: they must come from [`Ruleset::save`].
+    /// The ruleset of such bytes. What they say is checked as if each part of it were added to an empty ruleset.
+    ///
+    /// # Errors
+    ///
+    /// Where they stop making sense, or what in them could not be a ruleset.
     pub fn from_saved(bytes: &[u8]) -> Result<Ruleset, Broken> {
         let Some(behind) = bytes.strip_prefix(KIND) else {
             return Err(Broken { at: 0, what: "this is no saved ruleset".into() });
@@ -147,10 +154,14 @@ impl Ruleset {
             return Err(broken("nothing should follow"));
         }
         let now = saved.now;
+        if now > NOW_MAX {
+            return Err(broken("it is of a time that never comes"));
+        }
         let tables = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect::<Option<_>>();
-        let tables = tables.ok_or_else(|| broken("what was read up to here is no ruleset"))?;
+        let no_ruleset = |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
+        let tables = tables.ok_or_else(|| no_ruleset("there cannot be such a set"))?;
         let generation = Generation { id: saved.id, tables };
-        Ok(Ruleset::resume(generation, saved.last_table_handle))
+        Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
     }
 }
 
@@ -237,7 +248,11 @@ impl SavedTable {
             userdata: self.userdata,
             last_handle: self.last_handle,
             chains: self.chains.into_iter().map(|c| Arc::new(c.restore(now))).collect(),
-            sets: self.sets.into_iter().map(|s| s.restore(now).map(Arc::new)).collect::<Option<_>>()?,
+            sets: self
+                .sets
+                .into_iter()
+                .map(|s| s.restore(self.family, now).map(Arc::new))
+                .collect::<Option<_>>()?,
             objects: self.objects.into_iter().map(|o| Arc::new(o.restore(now))).collect(),
             flowtables: self.flowtables.into_iter().map(Arc::new).collect(),
         })
@@ -279,6 +294,23 @@ impl SavedChain {
 }
 
 impl SavedSet {
+    /// What would make such a set.
+    fn described(&self) -> NewSet {
+        NewSet {
+            name: self.name.clone(),
+            id: 0,
+            anonymous: self.anonymous,
+            key_type: self.key_type,
+            data_type: self.data_type,
+            data: self.data,
+            description: self.description.clone(),
+            timeout: self.timeout,
+            gc_interval: self.gc_interval,
+            exprs: self.exprs.clone(),
+            userdata: self.userdata.clone(),
+        }
+    }
+
     fn of(table: &Table, set: &Set, now: u64, resets: &[Reset]) -> SavedSet {
         let is_reset = |element| resets.iter().any(|reset| reset.names_element(table, set, element));
         let mut elements = ElementList::new();
@@ -317,7 +349,13 @@ impl SavedSet {
         }
     }
 
-    fn restore(self, now: u64) -> Option<Set> {
+    fn restore(self, family: Family, now: u64) -> Option<Set> {
+        checked_set(&self.described(), family).ok()?;
+        let is_map = self.data.is_some();
+        let changeable = matches!(self.data, None | Some(MapData::Value { .. }));
+        if self.description.map != is_map || self.dynamic && !changeable {
+            return None;
+        }
         let mut content = penstock_sets::Set::new(self.description.clone())?;
         // Elements that went on living when the size was changed are there, too.
         content.set_size(None);
@@ -350,6 +388,9 @@ impl SavedSet {
             told: Default::default(),
         };
         if self.dynamic {
+            if set.backend() != Backend::ResizableHash {
+                return None;
+            }
             set.become_dynamic();
             set.commit(now);
         }

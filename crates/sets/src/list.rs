@@ -6,6 +6,7 @@ use crate::Element;
 
 /// Elements in order. One that is no more than a key takes two bytes beside it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Received<V>", bound(deserialize = "V: Deserialize<'de>"))]
 pub struct ElementList<V> {
     /// Of each element: the length of its key, what else it has, the key, the last key.
     bytes: Vec<u8>,
@@ -20,6 +21,34 @@ const END: u8 = 1;
 const REST: u8 = 2;
 /// The last key has another length, which stands before it. No set takes such an element.
 const LENGTHS: u8 = 4;
+
+/// The fields of a list as they come from outside.
+#[derive(Deserialize)]
+struct Received<V> {
+    bytes: Vec<u8>,
+    rest: Vec<(V, Option<u64>)>,
+    len: usize,
+}
+
+impl<V> TryFrom<Received<V>> for ElementList<V> {
+    type Error = &'static str;
+
+    fn try_from(received: Received<V>) -> Result<Self, Self::Error> {
+        let Received { bytes, rest, len } = received;
+        let (mut left, mut elements, mut more) = (bytes.as_slice(), 0, 0);
+        while let Some((_, end, flags)) = next_keys(&mut left) {
+            if flags & !(END | REST | LENGTHS) != 0 || flags & LENGTHS != 0 && end.is_none() {
+                return Err("flags that no element has");
+            }
+            elements += 1;
+            more += usize::from(flags & REST != 0);
+        }
+        if !left.is_empty() || (elements, more) != (len, rest.len()) {
+            return Err("elements do not match their number");
+        }
+        Ok(ElementList { bytes, rest, len })
+    }
+}
 
 impl<V: Default + PartialEq> ElementList<V> {
     /// None yet.
@@ -211,5 +240,24 @@ mod tests {
         assert_eq!(list.len(), all.len());
         assert_eq!(list.iter().collect::<Vec<_>>(), all);
         assert_eq!(list.into_elements().collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn lists_from_outside_are_what_they_say() {
+        let element = [1, REST, 7];
+        for (bytes, rest, len, taken) in [
+            (&element[..], 1, 1, true),
+            (&[], 0, 0, true),
+            (&[1, END, 7, 8], 0, 1, true),
+            (&element, 1, usize::MAX, false),
+            (&element, 0, 1, false),
+            (&element, 2, 1, false),
+            (&element[..2], 1, 1, false),
+            (&[1, 8, 7], 0, 1, false),
+            (&[1, LENGTHS, 7], 0, 1, false),
+        ] {
+            let received = Received { bytes: bytes.to_vec(), rest: vec![(3u8, None); rest], len };
+            assert_eq!(ElementList::try_from(received).is_ok(), taken, "{bytes:?} {rest} {len}");
+        }
     }
 }

@@ -32,7 +32,7 @@ pub struct Dynset {
     /// `NFTA_DYNSET_TIMEOUT`: milliseconds; 0 for the set's default.
     pub timeout: u64,
     /// `NFTA_DYNSET_EXPRESSIONS`: statements that each element gets its own copy of.
-    #[serde(deserialize_with = "super::nested::read")]
+    #[serde(deserialize_with = "super::nested::deserialize")]
     pub exprs: Vec<Expr>,
 }
 

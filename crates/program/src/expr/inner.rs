@@ -28,7 +28,7 @@ pub struct Inner {
     /// `NFTA_INNER_FLAGS`: headers that there are: 1 tunnel, 2 link, 4 network, 8 transport.
     pub flags: u32,
     /// `NFTA_INNER_EXPR`.
-    #[serde(deserialize_with = "super::nested::read")]
+    #[serde(deserialize_with = "super::nested::deserialize")]
     pub expr: Box<Expr>,
 }
 

@@ -1,32 +1,36 @@
-//! Expressions inside of expressions, read from bytes that somebody else wrote: no deeper than any program has them.
+//! Expressions in expressions, read from outside: no deeper than any rule has them, so that the stack suffices.
 
 use std::cell::Cell;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Levels of expressions in expressions that are read; programs have one (`inner`, `dynset`).
-const DEEPEST: u32 = 4;
+/// `inner` holds a load, `dynset` holds statements; neither of these holds more.
+const DEPTH_MAX: u32 = 2;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// One level, until it is dropped.
+/// Ends a level, also when it is left with an error.
 struct Level;
 
 impl Drop for Level {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get().saturating_sub(1));
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
-/// Reads a value that holds expressions. Deeper than any program it is an error, so that bytes cannot exhaust the stack.
-pub(super) fn read<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    if DEPTH.get() >= DEEPEST {
-        return Err(D::Error::custom("expressions are nested too deeply"));
+/// What an expression holds.
+pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    if DEPTH.get() >= DEPTH_MAX {
+        return Err(D::Error::custom("expressions in expressions"));
     }
     DEPTH.set(DEPTH.get() + 1);
     let _level = Level;
-    T::deserialize(from)
+    T::deserialize(deserializer)
 }

@@ -290,7 +290,7 @@ impl OpenTable<'_> {
     }
 }
 
-fn checked_base(family: Family, base: &NewBase) -> Result<(), Error> {
+pub(super) fn checked_base(family: Family, base: &NewBase) -> Result<(), Error> {
     let Some(hooks) = hooks_of(family, base.kind) else {
         return Err(Error::new(Errno::Enoent, Blame::Type));
     };

@@ -176,7 +176,7 @@ impl OpenTable<'_> {
         Ok(())
     }
 
-    fn check_data(&self, set: &Set, data: Option<&ElementData>) -> Result<(), Errno> {
+    pub(super) fn check_data(&self, set: &Set, data: Option<&ElementData>) -> Result<(), Errno> {
         match (set.data, data) {
             (None, None) => Ok(()),
             (Some(MapData::Value { len }), Some(ElementData::Value(data)))
@@ -357,19 +357,32 @@ fn prepare(set: &Set, family: Family, element: &mut Element<ElementValue>, now: 
     } else if value.exprs().is_empty() {
         value.change_extras(|extras| extras.exprs.clone_from(&set.exprs));
     } else {
-        let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
-        if value.exprs().len() > STATEMENTS_MAX {
-            return Err(Errno::E2big);
-        }
-        let templates = &set.exprs;
-        if !value.exprs().iter().all(live::is_stateful)
-            || !templates.is_empty()
-                && (templates.len() != value.exprs().len() || !templates.iter().zip(value.exprs()).all(alike))
-        {
-            return Err(Errno::Eopnotsupp);
-        }
-        value.exprs().iter().try_for_each(|e| places::available(family, e).and_then(|()| live::check(e)))?;
+        checked_statements(set, family, value.exprs(), live::check)?;
     }
     value.change_extras(|extras| extras.states = live::states_of(&extras.exprs, now));
     Ok(())
+}
+
+/// Whether elements of a set may have these statements, with values that `check` takes.
+pub(super) fn checked_statements(
+    set: &Set,
+    family: Family,
+    exprs: &[Expr],
+    check: impl Fn(&Expr) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    if exprs.is_empty() {
+        return Ok(());
+    }
+    if exprs.len() > STATEMENTS_MAX {
+        return Err(Errno::E2big);
+    }
+    let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let templates = &set.exprs;
+    if !exprs.iter().all(live::is_stateful)
+        || !templates.is_empty()
+            && (templates.len() != exprs.len() || !templates.iter().zip(exprs).all(alike))
+    {
+        return Err(Errno::Eopnotsupp);
+    }
+    exprs.iter().try_for_each(|e| places::available(family, e).and_then(|()| check(e)))
 }

@@ -59,9 +59,7 @@ impl OpenTable<'_> {
         if !matches!(self.table.family, Family::Ip | Family::Ip6 | Family::Inet) {
             return whole(Errno::Enoent);
         }
-        if new.flags & !(HW_OFFLOAD | COUNTER) != 0 {
-            return whole(Errno::Eopnotsupp);
-        }
+        checked_flags(new.flags).map_err(|errno| Error::new(errno, Blame::Whole))?;
         let Some((hook, priority)) = new.hook else {
             return Err(Error::new(Errno::Enoent, Blame::Flowtable));
         };
@@ -120,4 +118,9 @@ impl OpenTable<'_> {
         }
         Ok(Applied::default())
     }
+}
+
+/// Whether there are such flags.
+pub(super) fn checked_flags(flags: u32) -> Result<(), Errno> {
+    if flags & !(HW_OFFLOAD | COUNTER) == 0 { Ok(()) } else { Err(Errno::Eopnotsupp) }
 }

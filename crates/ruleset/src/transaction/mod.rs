@@ -5,6 +5,7 @@
 //! change leaves the batch as it was. Where the kernel checks a batch again at its end (how deep jumps go, which
 //! expressions a hook takes), the change that made it wrong is refused at once.
 
+mod admit;
 mod chains;
 mod elements;
 mod flowtables;
@@ -13,7 +14,7 @@ mod index;
 mod objects;
 mod reach;
 mod rules;
-mod sets;
+pub(crate) mod sets;
 mod tables;
 
 use std::collections::HashMap;

@@ -70,6 +70,18 @@ impl Reach {
         }
     }
 
+    /// Checks all that base chains reach.
+    pub fn checked(table: &Table, index: &TableIndex) -> Result<(), Errno> {
+        let mut reach = Reach::default();
+        table.chains.iter().try_for_each(|chain| match &chain.base {
+            Some(base) => {
+                let way = Way { contexts: context(base), depth: 0 };
+                reach.enter_chain(table, index, chain.handle, way)
+            }
+            None => Ok(()),
+        })
+    }
+
     /// From scratch, as if a verdict map were empty.
     pub fn without(table: &Table, index: &TableIndex, map: u64) -> Self {
         let mut reach = Reach { left_out: Some(map), ..Reach::default() };

@@ -17,7 +17,7 @@ use crate::references::{self, Reference};
 use crate::{Blame, Errno, Error, live, places};
 
 /// Most expressions of a rule (`NFT_RULE_MAXEXPRS`).
-const EXPRS_MAX: usize = 128;
+pub(super) const EXPRS_MAX: usize = 128;
 /// Bytes of all data registers.
 const REGISTERS: usize = 64;
 
@@ -159,7 +159,7 @@ impl OpenTable<'_> {
     }
 
     /// What the kernel checks when it makes the expressions, one after the other (`ops->init`).
-    fn check_program(&self, exprs: &[Expr]) -> Result<(), Error> {
+    pub(super) fn check_program(&self, exprs: &[Expr]) -> Result<(), Error> {
         // All of them are looked up before the first one is made.
         if let Some(i) = exprs.iter().position(|e| !places::is_known(self.table.family, e)) {
             return Err(Error::new(Errno::Enoent, Blame::Expression(i)));

@@ -122,7 +122,8 @@ impl OpenTable<'_> {
     }
 }
 
-fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
+/// Whether there can be such a set.
+pub(crate) fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
     let d = &new.description;
     if matches!(new.data, Some(MapData::Object(_))) && d.dynamic
         || new.anonymous && d.timeout && !d.dynamic

@@ -11,9 +11,9 @@ use crate::{Blame, Errno, Error};
 /// `NFT_TABLE_F_DORMANT`.
 const DORMANT: u32 = 1;
 /// `NFT_TABLE_F_OWNER`.
-const OWNER: u32 = 2;
+pub(super) const OWNER: u32 = 2;
 /// `NFT_TABLE_F_PERSIST`.
-const PERSIST: u32 = 4;
+pub(super) const PERSIST: u32 = 4;
 
 impl Transaction {
     pub(super) fn add_table(
