@@ -124,3 +124,39 @@ fn a_full_disk_is_said_and_costs_nothing_that_was_kept() {
     net.down();
     drop(small);
 }
+
+#[test]
+fn a_start_writes_through_no_link_of_somebody_else_and_leaves_nothing_if_it_fails() {
+    let Some(mut net) = Net::new() else { return };
+    let theirs = net.directory.join("theirs");
+    let precious = net.directory.join("precious");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(&precious, "precious").unwrap();
+    for name in ["state", "state.new", "state.broken"] {
+        std::os::unix::fs::symlink(&precious, theirs.join(name)).unwrap();
+    }
+    std::os::unix::fs::chown(&theirs, Some(65534), Some(65534)).unwrap();
+    for how in ["", "--state-broken empty"] {
+        let up = format!("$PENSTOCK up r0 r1 --state {} {how}", theirs.join("state").display());
+        let (ok, said) = net.run(&net.r, &up);
+        assert!(!ok, "{said}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 3);
+    }
+    // The dataplane gives up the right to write to a directory of somebody else's, and says so before it begins.
+    std::fs::remove_file(theirs.join("state")).unwrap();
+    let (ok, said) =
+        net.run(&net.r, &format!("$PENSTOCK up r0 r1 --state {}", theirs.join("state").display()));
+    assert!(!ok && said.contains("the state cannot be saved: Permission denied"), "{said}");
+    // Where it may write, names that somebody else may guess are not in the way.
+    let ours = net.directory.join("ours");
+    std::fs::create_dir(&ours).unwrap();
+    for name in ["state.new", "state.broken"] {
+        std::os::unix::fs::symlink(&precious, ours.join(name)).unwrap();
+    }
+    net.up(&format!("r0 r1 --state {}", ours.join("state").display()));
+    net.until("it is kept", |_| ours.join("state").exists());
+    net.down();
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    assert_eq!(std::fs::read_dir(&ours).unwrap().count(), 3);
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_bench::{BENCHES, Bench, Effort, plot, report};
+use penstock_files::Access;
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
@@ -122,7 +123,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         if let Some(directory) = &options.plot {
             let file = directory.join(format!("{}.svg", bench.name));
-            if let Err(e) = std::fs::write(&file, plot::svg(bench.name, &figures)) {
+            if let Err(e) =
+                penstock_files::replace(&file, plot::svg(bench.name, &figures).as_bytes(), Access::Umask)
+            {
                 eprintln!("Error: {}: {e}", file.display());
                 return ExitCode::FAILURE;
             }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::control::client::{Client, Seen};
 use penstock_daemon::control::{CaptureCall, Captured};
+use penstock_files::Access;
 use penstock_io::PcapngWriter;
 
 use crate::dataplane::connect;
@@ -180,7 +181,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
     let open = || -> io::Result<CaptureFile<Box<dyn Write>>> {
         let out: Box<dyn Write> = match &options.write {
             Some(path) if path.as_os_str() != "-" => {
-                Box::new(std::fs::File::create(path).map_err(|e| named(path, e))?)
+                Box::new(penstock_files::create(path, Access::Owner).map_err(|e| named(path, e))?)
             }
             _ => Box::new(io::stdout()),
         };

@@ -6,7 +6,7 @@ pub mod options;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, ErrorKind, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,9 +14,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
-use penstock_lang::session::{Outcome, Session, state};
+use penstock_files::Access;
+use penstock_lang::session::{Outcome, Session};
 use penstock_lang::source::{Files, Origin, cannot_read};
-use penstock_ruleset::{Ruleset, saved};
+use penstock_state as state;
 
 use crate::dataplane::NO_DATAPLANE;
 use crate::files::{CalledFiles, SystemFiles, words};
@@ -92,33 +93,31 @@ fn run(call: Call) -> ExitCode {
     let mut kept = Vec::new();
     // Other callers wait until this one has written what it read.
     let mut locked = None;
-    let mut ruleset = match &call.state {
-        State::None | State::Offline => Ruleset::default(),
-        State::File(path) => match lock(path, call.options.check).and_then(|file| {
-            let bytes = file.is_some().then(|| std::fs::read(path)).transpose()?.unwrap_or_default();
+    let mut state = state::State::default();
+    if let State::File(path) = &call.state {
+        match lock(path, call.options.check).and_then(|file| {
+            let bytes = file.is_some().then(|| penstock_files::read(path)).transpose();
             locked = file;
-            Ok(bytes)
+            bytes
         }) {
-            Ok(bytes) => {
-                kept = bytes;
-                match state::restore(kept.clone(), &SystemFiles::default(), &names, now()) {
-                    Ok(ruleset) => ruleset,
-                    Err(reason) => {
-                        eprint!("Error: {} cannot be restored: {reason}", path.display());
-                        return ExitCode::FAILURE;
-                    }
+            Ok(None) => {}
+            Ok(Some(bytes)) => match state::State::from_bytes(&bytes) {
+                Ok(restored) => (state, kept) = (restored, bytes),
+                Err(broken) => {
+                    eprintln!("Error: {} cannot be restored: {broken}", path.display());
+                    return ExitCode::FAILURE;
                 }
-            }
+            },
             Err(e) => {
                 eprintln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
                 return ExitCode::FAILURE;
             }
-        },
-    };
+        }
+    }
+    let ruleset = &mut state.ruleset;
     let files = SystemFiles { allow_exec: call.allow_exec };
     let mut session = Session::new(call.options, &files, &names);
-    // What has no state yet gets one.
-    let mut changed = kept.is_empty();
+    let mut changed = false;
     let mut show = |outcome: &Outcome| {
         changed |= outcome.changed;
         show(outcome)
@@ -128,7 +127,7 @@ fn run(call: Call) -> ExitCode {
             let outcome = match files.read(&name) {
                 Ok(text) => {
                     let name = if name == "-" { "/dev/stdin".into() } else { name };
-                    session.run(Origin::File { name, from: None }, text, &mut ruleset, now())
+                    session.run(Origin::File { name, from: None }, text, ruleset, now())
                 }
                 Err(reason) => {
                     let stderr = format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
@@ -137,16 +136,16 @@ fn run(call: Call) -> ExitCode {
             };
             show(&outcome)
         }
-        Source::Commands(text) => show(&session.run(Origin::CommandLine, text, &mut ruleset, now())),
-        Source::Interactive => interact(&mut session, &mut ruleset, &mut show),
+        Source::Commands(text) => show(&session.run(Origin::CommandLine, text, ruleset, now())),
+        Source::Interactive => interact(&mut session, ruleset, &mut show),
     };
     if let State::File(path) = &call.state
         && !session.options.check
         && changed
     {
-        let bytes = ruleset.save(now());
-        if !saved::same(&bytes, &kept)
-            && let Err(e) = replace(path, &bytes)
+        let bytes = state.to_bytes(now());
+        if !state::same(&bytes, &kept)
+            && let Err(e) = penstock_files::replace(path, &bytes, Access::Owner)
         {
             eprintln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
             return ExitCode::FAILURE;
@@ -175,7 +174,7 @@ fn show(outcome: &Outcome) -> bool {
 /// Commands line by line until `quit` or the end.
 fn interact(
     session: &mut Session<'_>,
-    ruleset: &mut Ruleset,
+    ruleset: &mut penstock_ruleset::Ruleset,
     show: &mut impl FnMut(&Outcome) -> bool,
 ) -> bool {
     let prompt = std::io::stdin().is_terminal();
@@ -204,10 +203,16 @@ fn interact(
 /// is only read there may be none.
 fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
     loop {
-        let file = match File::open(path) {
+        // A pipe is not to be waited for.
+        let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound && only_read => return Ok(None),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                File::options().append(true).create(true).open(path)?
+                let empty = state::State::default().to_bytes(now());
+                match penstock_files::create_new(path, &empty, Access::Owner) {
+                    Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
+                    made => made?,
+                }
+                continue;
             }
             opened => opened?,
         };
@@ -221,22 +226,4 @@ fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<File>> {
             Err(e) => return Err(e),
         }
     }
-}
-
-/// Puts a file in place of another, so that a reader finds one or the other whole.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
-    let write = || {
-        let mut file = std::fs::File::create(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    };
-    let result = write();
-    if result.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    result
 }

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
 use penstock_daemon::probe;
+use penstock_files::Access;
 use penstock_io::Merge;
 use penstock_net::Network;
 use penstock_path::{Dataplane, Engine};
@@ -119,7 +120,7 @@ fn run(options: &Options) -> Result<bool, String> {
 
     path.conntrack_mut().advance(end);
     if let Some(file) = &options.conntrack_dump {
-        std::fs::write(file, path.conntrack().dump()).map_err(failed(file))?;
+        write(file, path.conntrack().dump().as_bytes()).map_err(failed(file))?;
     }
     if let Some(file) = &options.conntrack {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
@@ -183,11 +184,16 @@ fn write_flows(file: &Path, path: &Dataplane, now: u64) -> std::io::Result<()> {
     out.flush()
 }
 
+/// Writes a file anew.
+fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    penstock_files::create(file, Access::Owner)?.write_all(bytes)
+}
+
 /// A file for lines, or standard error.
 fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
     Ok(match file.to_str() {
         Some("-") => Box::new(std::io::stderr().lock()),
-        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(file)?)),
+        _ => Box::new(std::io::BufWriter::new(penstock_files::create(file, Access::Owner)?)),
     })
 }
 

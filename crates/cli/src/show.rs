@@ -14,6 +14,7 @@ use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{ShowAs, Took};
 use penstock_daemon::{Traffic, View, WorkerStatus};
+use penstock_files::Access;
 use serde_json::json;
 
 use crate::dataplane::{ask, connect};
@@ -140,18 +141,15 @@ fn to_json(message: &Message, json: fn(&str) -> serde_json::Value) -> ExitCode {
     }
 }
 
-/// Puts the answer in the place of a file. Whoever reads the file finds the old one or the new one.
+/// Puts the answer in the place of a file. Programs that read the file find the old one or the new one; the umask decides
+/// which users may, since a collector of metrics is another user.
 fn to_file(message: &Message, file: &Path) -> ExitCode {
     let mut client = match connect() {
         Ok(client) => client,
         Err(status) => return status,
     };
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".new");
-    let written = client
-        .text(message)
-        .and_then(|text| std::fs::write(&beside, text))
-        .and_then(|()| std::fs::rename(&beside, file));
+    let written =
+        client.text(message).and_then(|text| penstock_files::replace(file, text.as_bytes(), Access::Umask));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

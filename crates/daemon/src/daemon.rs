@@ -16,6 +16,7 @@ use penstock_packet::Packet;
 use penstock_path::{Dataplane, Engine, LogRecord, Settings, Shared, TraceRecord};
 use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
+use penstock_state::{Broken, State as Kept};
 
 use crate::control::{
     Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took, is_served,
@@ -35,7 +36,6 @@ use crate::seccomp::{self, Thread, Violation};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
 use crate::stages::Stages;
-use crate::state::{State as Kept, beside};
 use crate::status::Status;
 use crate::systemd::{Watchdog, notify};
 use crate::takeover::{Taken, give_back, prepare, record, swap};
@@ -66,23 +66,29 @@ pub struct KeepState {
 }
 
 impl KeepState {
-    /// What an earlier dataplane has left.
-    fn read(&self) -> Result<Option<Kept>, String> {
-        let broken = match Kept::read(&self.path)? {
-            None => return Ok(None),
-            Some(Ok(kept)) => return Ok(Some(kept)),
+    /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end. The file stays as it is.
+    fn read(&self) -> Result<(Option<Kept>, Option<Broken>), String> {
+        let path = self.path.display();
+        let broken = match Kept::read(&self.path).map_err(|e| format!("{path}: {e}"))? {
+            None => return Ok((None, None)),
+            Some(Ok(kept)) => return Ok((Some(kept), None)),
             Some(Err(broken)) => broken,
         };
-        let path = self.path.display();
         if !self.go_on_without {
             return Err(format!(
                 "{path}: {broken}\nMove it away, or begin without it: --state-broken empty keeps it as {path}.broken."
             ));
         }
-        let aside = beside(&self.path, ".broken");
+        Ok((None, Some(broken)))
+    }
+
+    /// Gives a broken file another name.
+    fn set_aside(&self, broken: &Broken) -> Result<(), String> {
+        let path = self.path.display();
+        let aside =
+            penstock_files::set_aside(&self.path, ".broken").map_err(|e| format!("{path}.broken: {e}"))?;
         log(format_args!("the state is LOST: {path}: {broken}; it is kept as {}", aside.display()));
-        std::fs::rename(&self.path, &aside).map_err(|e| format!("{}: {e}", aside.display()))?;
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -189,8 +195,9 @@ pub struct Daemon {
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
     config.seccomp.into_iter().for_each(seccomp::want);
-    let kept = config.state.as_ref().map_or(Ok(None), KeepState::read)?;
+    // It forks while this process is small and alone.
     let evaluator = Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
+    let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
     before::check(&config, &evaluator, kept.is_some())?;
     let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
@@ -200,6 +207,9 @@ pub fn run(config: Config) -> Result<(), String> {
     }
     let turn = Turn::wait()?;
     clean_up(&mut socket);
+    if let (Some(state), Some(broken)) = (&config.state, &broken) {
+        state.set_aside(broken)?;
+    }
     let mut left = Left::find();
     let workers = match config.workers {
         Some(workers) => workers,
@@ -473,6 +483,9 @@ impl Daemon {
     fn load_connections(&self, connections: String) -> Result<(), String> {
         /// How long many connections may take.
         const PATIENCE: Duration = Duration::from_secs(60);
+        if connections.is_empty() {
+            return Ok(());
+        }
         let mut loaded: Result<usize, String> = Ok(0);
         for (worker, part) in parts(&connections, self.workers.count()).into_iter().enumerate() {
             let part = self.workers.ask_one(worker, |to| Request::Load(part, to), PATIENCE);

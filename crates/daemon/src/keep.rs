@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use penstock_state::State;
+
 use crate::control::Rules;
 use crate::log;
 use crate::seccomp::{self, Thread};
-use crate::state::{State, replace};
 use crate::worker::Request;
 use crate::workers::Workers;
 
@@ -37,7 +38,7 @@ impl Keeper {
         if let Err(e) = self.connections().and_then(|connections| {
             let ruleset = self.rules.confirmed_ruleset();
             let state = State { links: self.links.clone(), ruleset, connections };
-            replace(&self.path, &state.to_bytes(crate::now())).map_err(|e| e.to_string())
+            state.write(&self.path, crate::now()).map_err(|e| e.to_string())
         }) {
             log(format_args!("the state is not saved to {}: {e}", self.path.display()));
         }

@@ -59,7 +59,6 @@ mod seccomp;
 mod signals;
 mod sink;
 mod stages;
-mod state;
 mod status;
 mod systemd;
 mod takeover;

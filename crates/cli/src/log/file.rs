@@ -1,9 +1,9 @@
 //! Where log lines go: a file, or standard error.
 
-use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
+use penstock_files::Access;
 use penstock_packet::Packet;
 use penstock_path::LogRecord;
 
@@ -20,7 +20,7 @@ impl LogFile {
     pub fn create(path: &Path, start: u64) -> Result<Self> {
         let out: Box<dyn Write> = match path.to_str() {
             Some("-") => Box::new(std::io::stderr()),
-            _ => Box::new(BufWriter::new(File::create(path)?)),
+            _ => Box::new(BufWriter::new(penstock_files::create(path, Access::Owner)?)),
         };
         Ok(LogFile { out, start })
     }

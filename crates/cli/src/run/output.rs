@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use penstock_daemon::probe::{captured, number_of};
+use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, LinkKind, Network};
 use penstock_packet::{Meta, Packet};
@@ -123,7 +124,8 @@ impl<'n> Output<'n> {
 
     /// Writes what the next capture of a hook sees to a file: the first one has number 0.
     pub fn capture(&mut self, file: &Path) -> Result<(), String> {
-        let opened = File::create(file).and_then(|out| CaptureFile::new(BufWriter::new(out)));
+        let opened =
+            penstock_files::create(file, Access::Owner).and_then(|out| CaptureFile::new(BufWriter::new(out)));
         self.captures.push((file.to_owned(), opened.map_err(|e| format!("Error: {}: {e}", file.display()))?));
         Ok(())
     }

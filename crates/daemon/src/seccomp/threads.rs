@@ -283,6 +283,7 @@ const WRITE_FILES: &[Rule] = &[
     Call(libc::SYS_unlinkat),
     Call(libc::SYS_renameat2),
     Call(libc::SYS_renameat),
+    Call(libc::SYS_linkat),
     Call(libc::SYS_ftruncate),
     Call(libc::SYS_fchmod),
     Call(libc::SYS_fsync),

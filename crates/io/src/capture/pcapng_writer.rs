@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
+use penstock_files::Access;
+
 const SECTION: u32 = 0x0a0d_0d0a;
 const MAGIC: u32 = 0x1a2b_3c4d;
 const INTERFACE: u32 = 1;
@@ -31,9 +33,9 @@ pub struct PcapngWriter<W: Write> {
 }
 
 impl PcapngWriter<File> {
-    /// Makes or empties a file.
+    /// Makes a file, in the place of one that is there ([`penstock_files::create`]).
     pub fn create(path: &Path) -> Result<Self> {
-        PcapngWriter::new(File::create(path)?)
+        PcapngWriter::new(penstock_files::create(path, Access::Owner)?)
     }
 }
 

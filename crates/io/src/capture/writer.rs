@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
+use penstock_files::Access;
+
 use super::LinkType;
 
 /// What libpcap takes for the longest possible snapshot.
@@ -16,9 +18,9 @@ pub struct CaptureWriter<W: Write> {
 }
 
 impl CaptureWriter<File> {
-    /// Makes or empties a file.
+    /// Makes a file, in the place of one that is there ([`penstock_files::create`]).
     pub fn create(path: &Path, link: LinkType) -> Result<Self> {
-        CaptureWriter::new(File::create(path)?, link)
+        CaptureWriter::new(penstock_files::create(path, Access::Owner)?, link)
     }
 }
 

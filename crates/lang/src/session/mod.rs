@@ -33,7 +33,6 @@ pub mod remote;
 mod replay;
 #[cfg(test)]
 mod skip_tests;
-pub mod state;
 #[cfg(test)]
 mod tests;
 

@@ -358,7 +358,7 @@ fn a_kept_ruleset_comes_back_with_its_handles() {
     options.format.handles = true;
     let listing = nft(options.clone(), "list ruleset", &mut ruleset).stdout;
     let bytes = ruleset.save(NOW);
-    let mut again = state::restore(bytes.clone(), &NoFiles, &Machine, NOW).expect("a ruleset that was kept");
+    let mut again = Ruleset::from_saved(&bytes).expect("a ruleset that was kept");
     assert_eq!(nft(options, "list ruleset", &mut again).stdout, listing);
     assert!(again.save(NOW) == bytes);
     assert_eq!(again.generation().id, ruleset.generation().id);
@@ -381,7 +381,7 @@ fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
     let taken: Vec<bool> = rules.iter().map(|rule| nft(Options::default(), rule, &mut ruleset).ok).collect();
     assert!(taken.iter().any(|taken| *taken));
     let bytes = ruleset.save(NOW);
-    let again = state::restore(bytes, &NoFiles, &Machine, NOW).expect("a ruleset that was kept");
+    let again = Ruleset::from_saved(&bytes).expect("a ruleset that was kept");
     let programs = |ruleset: &Ruleset| {
         let generation = ruleset.generation();
         let rules = generation.tables.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
@@ -391,22 +391,18 @@ fn a_kept_ruleset_keeps_what_its_text_cannot_say() {
 }
 
 #[test]
-fn a_text_begins_a_kept_ruleset_and_broken_bytes_do_not() {
-    let text = b"table ip t { set s { type mark; elements = { 1 }; }; }".to_vec();
-    let ruleset = state::restore(text, &NoFiles, &Machine, NOW).expect("a text");
-    assert_eq!(ruleset.generation().tables.len(), 1);
+fn bytes_of_a_ruleset_that_are_broken_say_where() {
+    let mut ruleset = Ruleset::default();
+    good("table ip t { set s { type mark; elements = { 1 }; }; }", &mut ruleset);
     let bytes = ruleset.save(NOW);
+    let told = |bytes: &[u8]| Ruleset::from_saved(bytes).err().map(|e| e.to_string()).unwrap_or_default();
     for end in 0..bytes.len() {
-        let cut = state::restore(bytes[..end].to_vec(), &NoFiles, &Machine, NOW);
-        assert!(cut.is_err() || end == 0, "{end} bytes");
+        assert_ne!(told(&bytes[..end]), "", "{end} bytes");
     }
-    let told = |bytes: Vec<u8>| state::restore(bytes, &NoFiles, &Machine, NOW).err().unwrap_or_default();
-    assert_eq!(told(bytes[..15].to_vec()), "broken at byte 15: the end comes too early\n");
-    assert_eq!(told([&bytes[..10], &[99]].concat()), "broken at byte 10: this is format 99, not 1\n");
-    let long = format!("broken at byte {}: nothing should follow\n", bytes.len());
-    assert_eq!(told([&bytes[..], b"x"].concat()), long);
-    assert_eq!(told(b"table \xff".to_vec()), "neither a saved ruleset nor text: byte 6 is no character\n");
-    assert!(state::restore(b"no table".to_vec(), &NoFiles, &Machine, NOW).is_err());
+    assert_eq!(told(&bytes[..15]), "broken at byte 15: the end comes too early");
+    assert_eq!(told(&[&bytes[..10], &[99]].concat()), "broken at byte 10: this is format 99, not 1");
+    let long = format!("broken at byte {}: nothing should follow", bytes.len());
+    assert_eq!(told(&[&bytes[..], b"x"].concat()), long);
 }
 
 /// Rules that show every statement and expression.

@@ -1,0 +1,97 @@
+//! Files: what comes back, and what is refused.
+
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_ruleset::Ruleset;
+use penstock_state::{State, same};
+
+const NOW: u64 = 8_000_000_000;
+const FLOW: &str = "flow id=1 proto=17 orig=198.18.0.1,198.18.1.1,9,53,0 reply=198.18.1.1,198.18.0.1,53,9,0 \
+                    status=14 left=5000000000 udp=0";
+
+fn state() -> State {
+    let mut ruleset = Ruleset::default();
+    let text = "table ip t { set s { type ipv4_addr; timeout 1h; elements = { 198.18.0.1 } }; chain c { counter; }; }";
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let outcome = session.run(Origin::CommandLine, text.into(), &mut ruleset, 7_000_000_000);
+    assert!(outcome.ok, "{}", outcome.stderr);
+    let connections = format!("penstock-conntrack 1\n{FLOW}\n");
+    State { links: vec![(7, "eth0".into()), (9, "wan".into())], ruleset, connections }
+}
+
+#[test]
+fn a_state_comes_back_as_it_was() {
+    let bytes = state().to_bytes(NOW);
+    let back = State::from_bytes(&bytes).expect("a state");
+    assert_eq!((back.index_of("wan"), back.index_of("lan")), (Some(9), None));
+    assert_eq!(back.connections, state().connections);
+    assert_eq!(back.to_bytes(NOW), bytes);
+    assert!(same(&bytes, &state().to_bytes(NOW + 1)));
+    assert!(!same(&bytes, &State { connections: String::new(), ..state() }.to_bytes(NOW)));
+}
+
+#[test]
+fn each_flipped_bit_and_each_missing_end_is_found_with_its_place() {
+    let bytes = state().to_bytes(NOW);
+    for cut in 0..bytes.len() {
+        let broken = State::from_bytes(&bytes[..cut]).expect_err("cut short");
+        assert!(broken.at <= cut, "{cut}: {broken}");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let broken = State::from_bytes(&bytes).expect_err("another bit");
+        assert!(broken.at <= bytes.len(), "{bit}: {broken}");
+    }
+    let long = [&bytes[..], b"x"].concat();
+    let broken = State::from_bytes(&long).expect_err("too long");
+    assert_eq!(broken.to_string(), format!("byte {}: nothing should follow", bytes.len()));
+}
+
+/// The parts as version 1 had them.
+fn version_1(state: &State) -> Vec<u8> {
+    let ruleset = state.ruleset.save(NOW);
+    let mut out = b"\x7fpenstock-state\0\x01".to_vec();
+    for (tag, part) in [
+        (b'l', b"7 eth0\n9 wan\n".as_slice()),
+        (b'r', &ruleset),
+        (b'c', state.connections.as_bytes()),
+        (b'e', b""),
+    ] {
+        out.push(tag);
+        out.extend((part.len() as u64).to_le_bytes());
+        out.extend(crc32fast::hash(part).to_le_bytes());
+        out.extend(part);
+    }
+    out
+}
+
+#[test]
+fn older_formats_are_read_or_refused_with_what_to_do() {
+    let old = State::from_bytes(&version_1(&state())).expect("version 1");
+    assert_eq!(old.to_bytes(NOW), state().to_bytes(NOW));
+    let mut newer = state().to_bytes(NOW);
+    newer[16] = 77;
+    for (bytes, said) in [
+        (newer, "byte 16: this is version 77 of the format, and not 2"),
+        (
+            state().ruleset.save(NOW),
+            "byte 0: a ruleset as penstock nft wrote it before there were checksums: list it",
+        ),
+        (b"table ip t { }\n".to_vec(), "byte 0: not a saved state: a ruleset as text is loaded with `-f`"),
+        (b"\x00\x01".to_vec(), "byte 0: not a saved state"),
+        (Vec::new(), "byte 0: cut short"),
+    ] {
+        let broken = State::from_bytes(&bytes).expect_err(said).to_string();
+        assert!(broken.starts_with(said), "{broken}");
+    }
+}
+
+#[test]
+fn what_is_wrong_under_a_right_sum_is_refused_at_its_place() {
+    let wrong = State { connections: format!("penstock-conntrack 1\n{FLOW}\nflow id=2\n"), ..state() };
+    let bytes = wrong.to_bytes(1);
+    let place = bytes.windows(9).position(|w| w == b"flow id=2");
+    assert_eq!(State::from_bytes(&bytes).map_err(|e| e.at).err(), place);
+}
