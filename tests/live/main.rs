@@ -8,6 +8,7 @@ mod begin;
 mod bursts;
 mod capture;
 mod edges;
+mod evaluator;
 mod faults;
 mod flows;
 mod flowtable;

@@ -61,6 +61,7 @@ targets! {
     tc
     dump
     saved
+    changes
     netlink
     maps
 }

@@ -218,6 +218,11 @@ impl Rules {
         vec![Update::Whole { bytes: ruleset.save(now()), after, marks }]
     }
 
+    /// The evaluator has the latest changes: they are kept only for those who come from a little before.
+    pub(crate) fn forget_changes(&self) {
+        self.lock().history.trim();
+    }
+
     /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero after that.
     pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
         let ruleset = self.lock().ruleset.clone();

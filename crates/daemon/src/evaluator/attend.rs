@@ -128,6 +128,9 @@ impl Attendance<'_> {
                     if !resets.is_empty() {
                         self.must_be_all()?;
                     }
+                    let look = self.call.rights == Rights::Look;
+                    let copies = &self.evaluator.copies;
+                    let _one = look.then(|| copies.lock().unwrap_or_else(PoisonError::into_inner));
                     let bytes = self.rules()?.whole(&resets);
                     self.channel.say(&Answer::Whole(bytes))?;
                 }

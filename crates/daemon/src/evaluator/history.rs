@@ -6,7 +6,7 @@ use penstock_ruleset::Ruleset;
 
 use super::mirror::Update;
 
-/// Bytes of changes that are kept; of a longer one, until the next.
+/// Bytes of changes that are kept; a longer one until all have it who follow each step.
 const MOST: usize = 16 << 20;
 /// Changes that are kept.
 const LATEST: usize = 256;
@@ -40,6 +40,13 @@ impl History {
         while self.steps.len() > 1 && (self.steps.len() > LATEST || self.bytes > MOST) {
             let Some(gone) = self.steps.pop_front() else { break };
             self.bytes -= gone.bytes;
+        }
+    }
+
+    /// Forgets what is too long to be kept.
+    pub(crate) fn trim(&mut self) {
+        if self.bytes > MOST {
+            *self = History::default();
         }
     }
 

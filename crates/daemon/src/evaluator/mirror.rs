@@ -159,3 +159,127 @@ fn without_state(change: Change) -> (Change, bool) {
         change => (change, false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use penstock_lang::names::NoNames;
+    use penstock_lang::session::remote::Changes;
+    use penstock_lang::session::{Options, Session};
+    use penstock_lang::source::{NoFiles, Origin};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct All(RefCell<Vec<u8>>);
+
+    impl Changes for All {
+        fn begin(&self, _generation: &Generation, _now: u64) {
+            self.0.borrow_mut().clear();
+        }
+
+        fn note(&self, change: &Change) {
+            received::send(change, &mut self.0.borrow_mut());
+        }
+    }
+
+    /// Runs a text on a ruleset. Gives the step that leads there.
+    fn step(ruleset: &mut Ruleset, text: &str, now: u64, unconfirmed: bool) -> Update {
+        let all = All::default();
+        let before = ruleset.generation().id;
+        let mut session = Session::new(Options::default(), &NoFiles, &NoNames).noting(&all);
+        let outcome = session.run(Origin::CommandLine, text.into(), ruleset, now);
+        assert!(outcome.ok, "{text}: {}", outcome.stderr);
+        let (after, marks) = (ruleset.generation().id, ruleset.marks());
+        Update::Commit(Commit { before, now, changes: all.0.into_inner().into(), after, marks, unconfirmed })
+    }
+
+    fn listing(ruleset: &mut Ruleset, now: u64) -> String {
+        let options = Options::default();
+        let mut session = Session::new(options, &NoFiles, &NoNames);
+        session.options.format.handles = true;
+        session.run(Origin::CommandLine, "list ruleset".into(), ruleset, now).stdout
+    }
+
+    const TEXTS: [&str; 9] = [
+        "table inet t {
+           set s { type ipv4_addr; flags timeout; elements = { 198.18.0.1, 198.18.0.2 timeout 5s }; }
+           map m { type inet_service : verdict; elements = { 80 : jump web }; }
+           counter n { }
+           chain web { counter; accept; }
+           chain in { type filter hook input priority 0; tcp dport vmap @m; ip saddr { 198.18.0.7, 198.18.0.9 } drop; }
+         }",
+        "add rule inet t in jump { ip daddr 198.18.0.3 drop; }; insert rule inet t in counter name n",
+        "add element inet t s { 198.18.0.3 }; delete element inet t s { 198.18.0.1 }",
+        "table ip d { set dyn { type ipv4_addr; size 9; flags dynamic; }; chain c { add @dyn { ip saddr }; }; }",
+        "add element ip d dyn { 198.18.0.5 }",
+        "rename chain inet t web www; replace rule inet t in handle 9 accept",
+        "delete table ip d; add table ip d",
+        "flush chain inet t in; delete counter inet t n",
+        "flush ruleset; add table ip after",
+    ];
+
+    #[test]
+    fn it_gives_the_same_handles_to_the_same_things() {
+        let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
+        let mut now = 1_000_000_000;
+        for text in TEXTS {
+            let update = step(&mut ruleset, text, now, false);
+            assert_eq!(mirror.follow(&update), Ok(()), "{text}");
+            assert_eq!(listing(&mut mirror.ruleset, now), listing(&mut ruleset, now), "{text}");
+            // Longer than an element of the first text lives.
+            now += 6_000_000_000;
+        }
+    }
+
+    #[test]
+    fn from_all_of_it_the_way_goes_on() {
+        for begin in 0..TEXTS.len() {
+            let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
+            for (number, text) in TEXTS.iter().enumerate() {
+                let update = step(&mut ruleset, text, 7, false);
+                if number == begin {
+                    let (after, marks) = (ruleset.generation().id, ruleset.marks());
+                    let update = Update::Whole { bytes: ruleset.save(7), after, marks };
+                    assert_eq!(mirror.follow(&update), Ok(()));
+                } else if number > begin {
+                    assert_eq!(mirror.follow(&update), Ok(()), "{text}");
+                    assert_eq!(listing(&mut mirror.ruleset, 7), listing(&mut ruleset, 7), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_taken_back_there_too() {
+        let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
+        assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[0], 1, false)), Ok(()));
+        let before = ruleset.generation();
+        assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[1], 1, true)), Ok(()));
+        ruleset.restore(&before);
+        let (after, marks) = (ruleset.generation().id, ruleset.marks());
+        let restore = Update::Restore { after, marks };
+        assert_eq!(mirror.follow(&restore), Ok(()));
+        assert_eq!(listing(&mut mirror.ruleset, 1), listing(&mut ruleset, 1));
+        // There is nothing more to be taken back, and another ruleset has other marks.
+        assert_eq!(mirror.follow(&restore), Err(Astray));
+        let update = step(&mut ruleset, TEXTS[2], 1, false);
+        let Update::Commit(commit) = update else { panic!("a text commits") };
+        let wrong = Commit { marks: commit.marks ^ 1, ..commit.clone() };
+        assert_eq!(mirror.follow(&Update::Commit(wrong)), Err(Astray));
+    }
+
+    #[test]
+    fn elements_that_packets_added_are_not_missed() {
+        let (mut ruleset, mut mirror) = (Ruleset::default(), Mirror::default());
+        assert_eq!(mirror.follow(&step(&mut ruleset, TEXTS[3], 1, false)), Ok(()));
+        // As if packets had added it: the mirror does not have it.
+        let added = step(&mut ruleset, "add element ip d dyn { 198.18.0.6 }", 1, false);
+        let Update::Commit(commit) = added else { panic!("a text commits") };
+        let none = Commit { changes: Vec::new().into(), ..commit };
+        assert_eq!(mirror.follow(&Update::Commit(none)), Ok(()));
+        let update = step(&mut ruleset, "delete element ip d dyn { 198.18.0.6 }", 1, false);
+        assert_eq!(mirror.follow(&update), Ok(()));
+    }
+}

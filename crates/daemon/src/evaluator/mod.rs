@@ -64,6 +64,8 @@ use protocol::{Answer, Order, QUESTION, Unknowing};
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     line: Mutex<Line>,
+    /// Held while a ruleset is on its way to somebody who may only look: there is one such copy at a time.
+    copies: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -76,7 +78,8 @@ struct Line {
 impl Evaluator {
     /// Starts its processes. There must be no other thread yet, and nothing be open that others wait for.
     pub(crate) fn start(config: &Config) -> io::Result<Self> {
-        Ok(Evaluator { line: Mutex::new(Line { channel: process::start(config)?, sent: (0, 0) }) })
+        let line = Mutex::new(Line { channel: process::start(config)?, sent: (0, 0) });
+        Ok(Evaluator { line, copies: Mutex::default() })
     }
 
     /// Tells it of what was committed, before somebody waits for it.
@@ -117,6 +120,7 @@ impl Line {
             self.sent = update.leads_to();
             self.channel.say(&Order::Update(update))?;
         }
+        rules.forget_changes();
         Ok(())
     }
 }

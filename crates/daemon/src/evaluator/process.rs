@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::channel::Channel;
 use super::mirror::Mirror;
@@ -40,6 +40,9 @@ fn name(name: &std::ffi::CStr) {
 pub(super) fn start(config: &Config) -> io::Result<Channel> {
     /// How long the evaluator may take to apply a large change before it hears of the next one.
     const PATIENCE: Duration = Duration::from_secs(60);
+    /// Between two evaluators.
+    const SHORTEST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(10);
     let (ours, theirs) = Channel::pair(PATIENCE)?;
     let parent = std::process::id();
     if fork()? != 0 {
@@ -47,7 +50,9 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
     }
     drop(ours);
     begin(parent, &theirs);
+    let mut pause = SHORTEST;
     loop {
+        let begun = Instant::now();
         let own = std::process::id();
         match fork() {
             Ok(0) => {
@@ -67,8 +72,9 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
             }
             Err(e) => log(format_args!("the evaluator of rule texts cannot be started: {e}")),
         }
-        // Memory may be short for a while.
-        std::thread::sleep(Duration::from_millis(100));
+        // Memory may be short for a while, or there is something that keeps all of them from beginning.
+        pause = if begun.elapsed() > LONGEST { SHORTEST } else { (pause * 2).min(LONGEST) };
+        std::thread::sleep(pause);
     }
 }
 
