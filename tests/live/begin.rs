@@ -3,10 +3,10 @@
 use crate::net::Net;
 
 /// Addresses, names and states of the router's devices.
-fn devices(net: &Net) -> String {
+pub(crate) fn devices(net: &Net) -> String {
     net.ok(
         &net.r,
-        "ip -o link | grep -o '^.*mtu [0-9]*'; ip -o addr | sed 's/valid_lft.*//; s/ tentative//'; ip route; ip -6 route",
+        "ip -o link | grep -o '^.*mtu [0-9]*'; ip -o addr | sed 's/valid_lft.*//; s/ tentative//; s/ nodad//'; ip route; ip -6 route",
     )
 }
 

@@ -14,6 +14,7 @@ mod flows;
 mod flowtable;
 mod hand_over;
 mod hostile;
+mod inject;
 mod keep;
 mod nat;
 mod net;

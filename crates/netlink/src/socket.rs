@@ -13,6 +13,10 @@ const NLM_F_DUMP: u16 = 0x300;
 /// A dump changed while it was made.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
+/// How often a message is sent for which the kernel has no memory, and how long is waited in between.
+const TRIES: u32 = 10;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Who answers questions about the state of a network namespace: the kernel behind a [`Socket`].
 pub trait Answers {
     /// Everything of a kind, for instance `RTM_GETLINK` with the body of an `ifinfomsg`.
@@ -74,8 +78,21 @@ impl Socket {
         let message =
             Message { kind, flags: flags | NLM_F_REQUEST, sequence: self.sequence, body: body.to_vec() };
         let bytes = message.bytes();
-        // SAFETY: the bytes live through the call.
-        check(unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)?;
+        for attempt in 1.. {
+            let fd = self.fd.as_raw_fd();
+            // SAFETY: the bytes live through the call.
+            match check(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), 0) } as i64) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // The kernel has no memory for it at this moment.
+                Err(e)
+                    if attempt < TRIES
+                        && [Some(libc::ENOBUFS), Some(libc::ENOMEM)].contains(&e.raw_os_error()) =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                sent => return sent.map(|_| ()),
+            }
+        }
         Ok(())
     }
 
