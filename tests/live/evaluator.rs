@@ -43,7 +43,9 @@ fn evaluator(net: &Net) -> (u32, u32) {
 }
 
 fn kill(process: u32) {
-    assert!(std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap().success()
+    );
 }
 
 /// As many rules as take a while.
@@ -63,8 +65,11 @@ fn a_text_that_takes_all_memory_ends_alone() {
     net.nft(RULES);
     let many = many(&net);
     let before = net.memory();
-    let mut dropped =
-        net.command(&net.a, "ping -i 0.05 -c 40 -s 472 -W 1 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
+    let mut dropped = net
+        .command(&net.a, "ping -i 0.05 -c 40 -s 472 -W 1 198.18.1.2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let nested = net.directory.join("nested.nft");
     let text = "define a = { 1, 2 }\n".to_owned() + &"redefine a = { $a, $a }\n".repeat(60);
     std::fs::write(&nested, text + "add rule ip t c tcp dport $a drop\n").unwrap();
@@ -141,11 +146,8 @@ fn whoever_is_killed_packets_go_on() {
     let mut ping =
         net.command(&net.a, "ping -i 0.02 -c 150 -W 2 198.18.1.2").stdout(Stdio::piped()).spawn().unwrap();
     // A child, in the middle of a text.
-    let mut batch = net
-        .command(&net.r, &format!("exec $PENSTOCK nft -f {many}"))
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut batch =
+        net.command(&net.r, &format!("exec $PENSTOCK nft -f {many}")).stderr(Stdio::piped()).spawn().unwrap();
     net.until("a child evaluates", |_| !children(first, "penstock-nft").is_empty());
     std::thread::sleep(Duration::from_millis(100));
     kill(children(first, "penstock-nft")[0]);
@@ -154,13 +156,18 @@ fn whoever_is_killed_packets_go_on() {
     assert!(!batch.wait().unwrap().success());
     assert_eq!(said, "Error: the evaluation of the text was ended by a signal; nothing is changed\n");
     let without_counters = |text: String| {
-        text.lines().filter(|l| !l.contains("counter") && !l.contains("elements")).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|l| !l.contains("counter") && !l.contains("elements"))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let rules = without_counters(net.ok(&net.r, "$PENSTOCK nft list ruleset"));
     assert_eq!(rules, without_counters(RULES.into()));
     // The evaluator: there is another one, which knows the ruleset.
     kill(first);
-    net.until("there is another evaluator", |_| children(spawner, "penstock-eval").iter().any(|p| *p != first));
+    net.until("there is another evaluator", |_| {
+        children(spawner, "penstock-eval").iter().any(|p| *p != first)
+    });
     net.until("it answers", |net| net.run(&net.r, "$PENSTOCK nft list tables").0);
     assert_eq!(without_counters(net.ok(&net.r, "$PENSTOCK nft list ruleset")), rules);
     net.ok(&net.r, "$PENSTOCK nft 'add rule ip t c accept; delete table ip t; add table ip u'");
@@ -192,7 +199,11 @@ fn what_packets_changed_is_known_to_those_who_ask() {
         ("create element ip t dyn '{ 198.18.1.2 }'", false, "create element ip t dyn { 198.18.1.2 }"),
         ("create element ip t dyn '{ 198.18.1.2 }'", false, "^^^^^^^^^^"),
         ("delete element ip t dyn '{ 198.18.9.9 }'", false, "No such file or directory"),
-        ("-e add element ip t dyn '{ 198.18.1.2, 198.18.1.3 }'", true, "add element ip t dyn { 198.18.1.3 }\n"),
+        (
+            "-e add element ip t dyn '{ 198.18.1.2, 198.18.1.3 }'",
+            true,
+            "add element ip t dyn { 198.18.1.3 }\n",
+        ),
         ("delete element ip t dyn '{ 198.18.1.2 }'", true, ""),
         ("delete element ip t dyn '{ 198.18.1.2 }'", false, "No such file or directory"),
         // Counters.
@@ -202,7 +213,11 @@ fn what_packets_changed_is_known_to_those_who_ask() {
         ("reset rules", true, "counter packets 0 bytes 0"),
         // A command that follows knows what one before it has changed.
         ("'add table ip u; list tables'", true, "table ip u\n"),
-        ("'add rule ip t c drop; insert rule ip t c index 2 accept; list chain ip t c'", true, "\t\taccept\n\t\tdrop\n"),
+        (
+            "'add rule ip t c drop; insert rule ip t c index 2 accept; list chain ip t c'",
+            true,
+            "\t\taccept\n\t\tdrop\n",
+        ),
         ("'reset rules; add rule ip nowhere c drop'", false, "No such file or directory"),
     ] {
         let (succeeded, said) = net.run(&net.r, &format!("$PENSTOCK nft {command}"));

@@ -162,7 +162,8 @@ fn the_process_keeps_few_rights() {
     }
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", net.pid())).unwrap();
     let children = children.split_whitespace().map(|child| child.parse().unwrap());
-    let guardian = children.into_iter().find(|child| field(&status(*child), "Name:") == "penstock-guard").unwrap();
+    let guardian =
+        children.into_iter().find(|child| field(&status(*child), "Name:") == "penstock-guard").unwrap();
     assert_eq!(field(&status(guardian), "CapEff:"), few);
     all_is_well(&net);
 }

@@ -52,11 +52,13 @@ impl Client {
         self.answers(files)
     }
 
-    /// Says something. Who is not served is told so, and the connection closed, before anything was heard: that is no
-    /// error yet, since the answer is there.
+    /// Says something. Who is not served, or no longer, is told so, and the connection closed, before this was heard: that is
+    /// no error yet, since the answer is there.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.stream, message) {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                Ok(())
+            }
             said => said,
         }
     }
@@ -154,7 +156,7 @@ impl Client {
     }
 
     fn answer(&mut self, answer: Result<Vec<u8>, String>) -> io::Result<()> {
-        write(&mut self.stream, &answer.map_or_else(Message::Failed, Message::Data))
+        self.say(&answer.map_or_else(Message::Failed, Message::Data))
     }
 
     /// Asks the user. Whoever says nothing, or cannot, has not confirmed.

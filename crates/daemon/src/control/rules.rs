@@ -225,6 +225,7 @@ impl Rules {
 
     /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero after that.
     pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
+        self.offload.collect();
         let ruleset = self.lock().ruleset.clone();
         ruleset.save_and_reset(now(), resets)
     }

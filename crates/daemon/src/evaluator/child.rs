@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use penstock_lang::session::remote::{Again, Changes, Copy};
 use penstock_lang::session::{Options, Outcome, Refusal, Session, events};
 use penstock_lang::source::{Files, Origin, cannot_read};
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{Linked, LinkedFlowtable};
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Change, Ruleset, received};
@@ -23,7 +23,7 @@ use super::files::Remembered;
 use super::mirror::{Mirror, Update};
 use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Refused, Task};
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Way};
 use super::sandbox;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
@@ -32,6 +32,8 @@ use crate::{now, probe};
 
 /// Bytes of memory for those who may only look.
 const LOOKERS: u64 = 512 << 20;
+/// Bytes of changes that devices look at for those who may only look.
+const LOOKED_AT: usize = 1 << 20;
 /// Seconds after which a child ends that has not noticed that its time is over.
 const GRACE: u64 = 2;
 
@@ -79,6 +81,13 @@ pub(super) fn serve(stream: UnixStream, channel: Channel, mirror: Mirror, config
 
 fn unexpected() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not an answer")
+}
+
+/// Whether devices are to do something of a generation.
+fn wants_devices(generation: &Generation, linked: &Linked) -> bool {
+    let chains = generation.tables.iter().flat_map(|table| &table.chains);
+    linked.flowtables.iter().any(LinkedFlowtable::is_for_devices)
+        || chains.filter_map(|chain| chain.base.as_ref()).any(|base| base.offload)
 }
 
 /// Whether packets change elements of some set.
@@ -175,9 +184,9 @@ impl Child<'_> {
             };
         }
         let files = Remembered::new(ClientFiles(self.client));
-        let recorder = Recorder::new(self.channel);
-        let session = Session::new(options, &files, &names).noting(&recorder);
         let submits = self.call.rights == Rights::All;
+        let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Held(LOOKED_AT) });
+        let session = Session::new(options, &files, &names).noting(&recorder);
         let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
         let (origin, text) = match source {
             Source::Interactive => return self.interactive(&mut talk, confirm),
@@ -243,7 +252,7 @@ impl Child<'_> {
         let system = (self.config.names)(&check.unwrap_or_default());
         let names = ChildNames::new(system, self.channel, self.client);
         let files = Remembered::new(ClientFiles(self.client));
-        let recorder = Recorder::new(self.channel);
+        let recorder = Recorder::new(self.channel, if submits { Way::Sent } else { Way::Kept });
         let text = match ClientFiles(self.client).read(&name) {
             Ok(text) => text,
             Err(reason) => {
@@ -293,16 +302,19 @@ impl Child<'_> {
             let mut answered = None;
             let outcome = {
                 let (recorder, submits, channel) = (talk.recorder, talk.submits && !rehearses, self.channel);
+                let looks = self.call.rights == Rights::Look;
                 let ask = |ask: &Ask| -> io::Result<Answer> {
                     recorder.flush()?;
                     channel.say(ask)?;
                     channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
                 };
                 let mut gate = |generation: &Generation| {
+                    let mut devices = false;
                     if copy != Copy::Unchecked {
-                        Linked::new(generation).map_err(Refusal::Link)?;
+                        let linked = Linked::new(generation).map_err(Refusal::Link)?;
+                        devices = looks && wants_devices(generation, &linked);
                     }
-                    if !submits {
+                    if !submits && !devices {
                         return Ok(());
                     }
                     let answer = ask(&Ask::Submit { check, confirm });
@@ -310,6 +322,11 @@ impl Child<'_> {
                         Ok(Answer::Accepted { .. }) => Ok(()),
                         Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
                         Ok(_) => Err(Refusal::Other("not an answer".into())),
+                        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+                            let sentence =
+                                "a ruleset this large, with parts for devices, is checked for root alone";
+                            return Err(Refusal::Other(sentence.into()));
+                        }
                         Err(e) => Err(Refusal::Other(e.to_string())),
                     };
                     answered = Some(answer);
@@ -325,7 +342,7 @@ impl Child<'_> {
                 }
                 (_, Some(Again::Applied)) => Some(Copy::WithoutState),
                 (Some(Ok(Answer::Refused(Refused::Overtaken))), _) => {
-                    self.update(true)?;
+                    self.update(talk.submits)?;
                     Some(copy)
                 }
                 (Some(Ok(Answer::Refused(refused))), _) if !matches!(refused, Refused::Other(_)) => {

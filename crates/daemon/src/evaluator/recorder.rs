@@ -19,23 +19,40 @@ struct Pending {
     base: (u32, u64),
     begun: bool,
     bytes: Vec<u8>,
+    /// Some were too many to be held.
+    lost: bool,
     failed: Option<io::Error>,
 }
 
-/// Sends changes, unless they are only for the child itself.
+/// What becomes of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// They go to the dataplane as they come.
+    Sent,
+    /// They are held until they are asked for, up to so many bytes.
+    Held(usize),
+    /// They are only for the child itself.
+    Kept,
+}
+
+/// Notes changes.
 pub(super) struct Recorder<'c> {
     channel: &'c Channel,
+    way: Way,
     pending: RefCell<Pending>,
 }
 
 impl<'c> Recorder<'c> {
-    pub(super) fn new(channel: &'c Channel) -> Self {
-        Recorder { channel, pending: RefCell::default() }
+    pub(super) fn new(channel: &'c Channel, way: Way) -> Self {
+        Recorder { channel, way, pending: RefCell::default() }
     }
 
-    /// Sends what is left. An error if anything could not be sent.
+    /// Sends what is left. An error if anything could not be sent, or held.
     pub(super) fn flush(&self) -> io::Result<()> {
         let pending = &mut *self.pending.borrow_mut();
+        if pending.lost {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         self.send(pending);
         pending.failed.take().map_or(Ok(()), Err)
     }
@@ -70,9 +87,16 @@ impl Changes for Recorder<'_> {
 
     fn note(&self, change: &Change) {
         let pending = &mut *self.pending.borrow_mut();
+        if self.way == Way::Kept || pending.lost {
+            return;
+        }
         received::send(change, &mut pending.bytes);
-        if pending.bytes.len() >= TOGETHER {
-            self.send(pending);
+        match self.way {
+            Way::Sent if pending.bytes.len() >= TOGETHER => self.send(pending),
+            Way::Held(most) if pending.bytes.len() > most => {
+                (pending.lost, pending.bytes) = (true, Vec::new());
+            }
+            Way::Sent | Way::Held(_) | Way::Kept => {}
         }
     }
 }
