@@ -3,17 +3,21 @@
 
 #![no_main]
 
+mod coverage;
+
 use std::sync::OnceLock;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use penstock_fuzz::targets::{self, Target};
 
-/// Before the fuzzer reads its corpus: lists the targets, or writes the seeds where they are wanted.
+/// Before the fuzzer reads its corpus: lists the targets, or says which counters count, and writes the seeds
+/// where they are wanted.
 fn prepare() {
     if std::env::var("PENSTOCK_FUZZ_TARGET").is_ok_and(|name| name == "list") {
         targets::ALL.iter().for_each(|t| println!("{} {}", t.name, t.longest));
         std::process::exit(0);
     }
+    coverage::measure(seeds(), target().run);
     let Some(directory) = std::env::var_os("PENSTOCK_FUZZ_SEEDS") else { return };
     for (i, seed) in seeds().iter().enumerate() {
         let file = std::path::Path::new(&directory).join(format!("seed-{i}"));
