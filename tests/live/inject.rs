@@ -75,14 +75,14 @@ pub(crate) fn devices(net: &Net) -> String {
 }
 
 /// Processes in the router's namespace.
-fn processes(net: &Net) -> String {
+pub(crate) fn processes(net: &Net) -> String {
     let pids = crate::net::sh(&format!("ip netns pids {}", net.r));
     let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     pids.split_whitespace().map(|pid| format!("{pid} {}", name(pid))).collect()
 }
 
 /// Waits until something holds.
-fn within(patience: Duration, holds: impl Fn() -> bool) -> bool {
+pub(crate) fn within(patience: Duration, holds: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     while !holds() {
         if Instant::now() >= end {

@@ -24,6 +24,7 @@ mod policies;
 mod programs;
 mod rundir;
 mod see;
+mod surroundings;
 mod systemd;
 mod taps;
 mod uppers;

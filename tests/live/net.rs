@@ -272,6 +272,11 @@ impl Net {
         assert!(status.success(), "{status}");
     }
 
+    /// It has been ended by somebody, well or not.
+    pub fn ended_somehow(&mut self) {
+        self.dataplane.take().unwrap().wait().unwrap();
+    }
+
     /// What the dataplane has logged since it was started.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.join("log")).unwrap_or_default()
