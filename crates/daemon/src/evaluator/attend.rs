@@ -63,10 +63,17 @@ impl Attendance<'_> {
     /// Answers until it is over.
     pub(crate) fn attend(self) -> End {
         let begun = Instant::now();
+        if !self.has_begun() {
+            return End::Failed("the evaluator of rule texts does not answer".into());
+        }
         let mut incoming = None;
         let mut alone = None;
-        let ended = self.talk(&mut incoming, &mut alone);
+        let mut in_force = false;
+        let ended = self.talk(&mut incoming, &mut alone, &mut in_force);
         match ended {
+            Ok(End::Failed(_)) | Err(_) if in_force => {
+                End::Failed("the change is in force, but the process that evaluated it has ended".into())
+            }
             Ok(End::HandedOver(_)) => {
                 let generation = incoming.and_then(|incoming: Incoming| {
                     let Submission { mut ruleset, transaction, .. } = incoming.submission;
@@ -81,13 +88,24 @@ impl Attendance<'_> {
         }
     }
 
-    fn talk<'r>(&'r self, incoming: &mut Option<Incoming>, alone: &mut Option<Alone<'r>>) -> io::Result<End> {
+    /// Whether there is a child: an evaluator that hangs starts none.
+    fn has_begun(&self) -> bool {
+        matches!(self.channel.hear(QUESTION, Some(PATIENCE)), Ok(Some(Ask::Begun)))
+    }
+
+    fn talk<'r>(
+        &'r self,
+        incoming: &mut Option<Incoming>,
+        alone: &mut Option<Alone<'r>>,
+        in_force: &mut bool,
+    ) -> io::Result<End> {
         loop {
             // Others wait for one that is alone: no longer than the evaluation may take.
             let patience = alone.is_some().then(|| self.call.time.saturating_add(PATIENCE));
             let (bytes, _) = self.channel.receive(QUESTION, patience)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             let ask = postcard::from_bytes(&bytes).map_err(|_| broken("not a question"))?;
             match ask {
+                Ask::Begun => return Err(broken("it has begun before")),
                 Ask::Done => return Ok(End::Done),
                 Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
                 Ask::HandOver => return Ok(End::HandedOver(Default::default())),
@@ -141,6 +159,7 @@ impl Attendance<'_> {
                     let incoming = incoming.take().ok_or_else(|| broken("nothing is submitted"))?;
                     let answer = self.submit(incoming, (check, alone.is_some()), confirm)?;
                     let accepted = matches!(answer, Answer::Accepted { .. });
+                    *in_force = accepted && !check;
                     *alone = None;
                     self.channel.say(&answer)?;
                     if accepted && !check {
@@ -259,6 +278,7 @@ fn ended_by(signal: i32) -> &'static str {
         // A program that gets no memory aborts.
         libc::SIGABRT => "evaluation takes more memory than is allowed; nothing is changed",
         libc::SIGALRM | libc::SIGXCPU => LATE,
+        -1 => "the evaluation of the text has failed; nothing is changed",
         0 => "no process can be started that evaluates the text; nothing is changed",
         _ => "the evaluation of the text was ended by a signal; nothing is changed",
     }

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use penstock_lang::session::remote::{Again, Changes, Copy};
@@ -65,16 +64,17 @@ struct Talk<'c, 's> {
 
 /// Serves a client, whatever it wants.
 pub(super) fn serve(stream: UnixStream, channel: Channel, mirror: Mirror, config: &Config) {
+    if channel.say(&Ask::Begun).is_err() {
+        return;
+    }
     let Ok(Some(Answer::Call(call))) = channel.hear(ANSWER, Some(PATIENCE)) else { return };
     let Ok(client) = Client::new(stream, call.rights.longest()) else { return };
     let mut child = Child { channel: &channel, client: &client, call: &call, config, mirror };
-    let served = catch_unwind(AssertUnwindSafe(|| child.run()));
-    let said = match served {
-        Ok(Ok(End::Status(status))) => client.say(&Message::Exit(status)),
-        Ok(Ok(End::HandedOver)) => return,
+    let said = match child.run() {
+        Ok(End::Status(status)) => client.say(&Message::Exit(status)),
+        Ok(End::HandedOver) => return,
         // Whoever goes away in the middle has no more to be told.
-        Ok(Err(_)) => Ok(()),
-        Err(_) => client.refuse("the evaluation has failed; nothing is changed"),
+        Err(_) => Ok(()),
     };
     let _ = said.and_then(|()| channel.say(&Ask::Done));
 }
@@ -126,9 +126,13 @@ impl Child<'_> {
         sandbox::limit_time(self.call.time.as_secs().saturating_mul(2).saturating_add(PRINTING))
     }
 
+    /// Asks the dataplane. Its time is not ours: who evaluated in time waits for others, and for what comes of it.
     fn ask(&self, ask: &Ask) -> io::Result<Answer> {
+        let left = sandbox::stop_alarm();
         self.channel.say(ask)?;
-        self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        let answer = self.channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        sandbox::alarm(left);
+        answer
     }
 
     /// Catches up with the ruleset.
@@ -217,7 +221,7 @@ impl Child<'_> {
     ) -> io::Result<u8> {
         sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
         let evaluated = self.evaluate(talk, &origin, &text, confirm);
-        sandbox::alarm(0);
+        sandbox::stop_alarm();
         let (outcome, waits) = evaluated?;
         drop(text);
         self.client.outcome(&outcome)?;
@@ -301,13 +305,8 @@ impl Child<'_> {
             talk.session.options.check = check || rehearses;
             let mut answered = None;
             let outcome = {
-                let (recorder, submits, channel) = (talk.recorder, talk.submits && !rehearses, self.channel);
+                let (recorder, submits) = (talk.recorder, talk.submits && !rehearses);
                 let looks = self.call.rights == Rights::Look;
-                let ask = |ask: &Ask| -> io::Result<Answer> {
-                    recorder.flush()?;
-                    channel.say(ask)?;
-                    channel.hear(ANSWER, None)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-                };
                 let mut gate = |generation: &Generation| {
                     let mut devices = false;
                     if copy != Copy::Unchecked {
@@ -317,7 +316,7 @@ impl Child<'_> {
                     if !submits && !devices {
                         return Ok(());
                     }
-                    let answer = ask(&Ask::Submit { check, confirm });
+                    let answer = recorder.flush().and_then(|()| self.ask(&Ask::Submit { check, confirm }));
                     let refusal = match &answer {
                         Ok(Answer::Accepted { .. }) => Ok(()),
                         Ok(Answer::Refused(refused)) => Err(refusal(refused, copy)),
@@ -469,7 +468,7 @@ impl Child<'_> {
         self.limit_time()?;
         sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
         let evaluated = probe::evaluated(&call, ports, &names, &all);
-        sandbox::alarm(0);
+        sandbox::stop_alarm();
         if let Err(message) = evaluated.and_then(|generation| probe::table_of(&generation, 0)) {
             self.client.say(&Message::Err(message))?;
             return Ok(End::Status(1));

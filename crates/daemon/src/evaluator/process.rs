@@ -16,6 +16,9 @@ use super::{child, sandbox};
 use crate::daemon::Config;
 use crate::log;
 
+/// Exit status of a child that has panicked.
+const PANICKED: i32 = 101;
+
 /// Ends this process at once.
 fn exit(status: i32) -> ! {
     // SAFETY: ends the process without running what its parent has registered.
@@ -193,11 +196,22 @@ fn reap(ends: &OwnedFd, children: &mut Vec<Child>) {
         }
         let Some(at) = children.iter().position(|child| child.process == process) else { continue };
         let child = children.swap_remove(at);
-        if libc::WIFSIGNALED(status) {
+        let ended = if libc::WIFSIGNALED(status) { Some(libc::WTERMSIG(status)) } else { None };
+        let panicked = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == PANICKED;
+        if let Some(signal) = ended.or(panicked.then_some(-1)) {
             // The dataplane may have closed its end, and it does not listen for ever.
-            let _ = child.channel.say(&Ask::Ended(libc::WTERMSIG(status)));
+            let _ = child.channel.say(&Ask::Ended(signal));
         }
     }
+}
+
+/// A child that panics says so in the log, and ends with a status of its own: programs may be made such that a panic is an
+/// abort, as it is where memory has run out.
+fn panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        log(format_args!("BUG: the evaluation of a rule text: {panic}"));
+        exit(PANICKED)
+    }));
 }
 
 fn serve(
@@ -213,6 +227,7 @@ fn serve(
             sandbox::end_with(own);
             name(c"penstock-nft");
             children.clear();
+            panic_hook();
             child::serve(client, channel, std::mem::take(mirror), config);
             exit(0)
         }

@@ -67,6 +67,8 @@ pub(crate) enum Task {
 /// A child to the dataplane. Bytes of changes follow [`Ask::Changes`] as a message of their own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Ask {
+    /// Said before anything else.
+    Begun,
     /// What came after this generation. With `alone` nobody else commits before the child has.
     Base {
         /// The generation that the child has; 0 for none.
@@ -112,7 +114,7 @@ pub(super) enum Ask {
     HandOver,
     /// The client has been told all.
     Done,
-    /// Said by the evaluator in the place of a child: a signal has ended it; 0: it could not begin.
+    /// Said by the evaluator in the place of a child: a signal has ended it; 0: it could not begin; -1: it has panicked.
     Ended(i32),
 }
 

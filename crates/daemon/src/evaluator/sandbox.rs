@@ -210,8 +210,14 @@ pub(super) fn limit_time(seconds: u64) -> io::Result<()> {
     limit(libc::RLIMIT_CPU, seconds)
 }
 
-/// Ends this process in so many seconds; 0: not any more.
+/// Ends this process in so many seconds, if there are any.
 pub(super) fn alarm(seconds: u64) {
     // SAFETY: no pointers.
     unsafe { libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX)) };
+}
+
+/// Does not end this process by [`alarm`]. Gives the seconds that were left.
+pub(super) fn stop_alarm() -> u64 {
+    // SAFETY: no pointers.
+    unsafe { libc::alarm(0) }.into()
 }
