@@ -1,5 +1,6 @@
 //! The beginning and the end: devices are taken, threads started; signals and clients end it, and devices are given back.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -354,6 +355,7 @@ impl Daemon {
             pins,
         );
         let follow = Follow {
+            left_out: HashSet::new(),
             socket: own,
             monitor,
             state,

@@ -1,13 +1,13 @@
 //! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that has neighbours found out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::{Launcher, Tap, wait};
-use penstock_net::{Link, LinkKind, Mac, Network};
+use penstock_net::{LARGEST_INDEX, Link, LinkKind, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
@@ -94,6 +94,8 @@ pub(crate) struct Follow {
     pub(crate) asks: Arc<Inbox<Ask>>,
     pub(crate) launcher: Option<Arc<Launcher>>,
     pub(crate) heir: Heir,
+    /// Indexes of devices that are not in the network, which the log has told.
+    pub(crate) left_out: HashSet<u32>,
 }
 
 impl Follow {
@@ -236,12 +238,28 @@ impl Follow {
             self.workers.tell(|| Request::Offloaded(chains.clone(), meeting.clone()));
         }
         if links {
+            self.tell_left_out();
             self.follow_ports();
             self.isolate();
             self.take_again();
             self.offload.refresh();
         }
         Ok(())
+    }
+
+    /// Says which devices have an index that no table has room for.
+    fn tell_left_out(&mut self) {
+        let known = std::mem::take(&mut self.left_out);
+        for link in self.state.devices().iter().map(|d| &d.link).filter(|l| l.index > LARGEST_INDEX) {
+            if !known.contains(&link.index) {
+                let (name, index) = (&link.name, link.index);
+                log(format_args!(
+                    "{name} has index {index}: beyond {LARGEST_INDEX} devices are not followed, rules and routes by it \
+                     meet no packet"
+                ));
+            }
+            self.left_out.insert(link.index);
+        }
     }
 
     /// Devices that have come back become the wires of their ports again.

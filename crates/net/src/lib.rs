@@ -44,7 +44,7 @@ mod xfrm_lines;
 
 pub use bridge::{Bridge, BridgePort, FdbEntry, Vlans};
 pub use kernel::KernelState;
-pub use link::{Address4, Address6, Link, LinkKind, Scope, Vlan};
+pub use link::{Address4, Address6, LARGEST_INDEX, Link, LinkKind, Scope, Vlan};
 pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_batch::Error;
 pub use penstock_wire::ethernet::Mac;

@@ -24,6 +24,10 @@ impl Scope {
     pub const NOWHERE: Scope = Scope(255);
 }
 
+/// The greatest index that a link of a [`Network`](crate::Network) may have: tables are as long as the greatest one.
+/// Linux counts up from 1, and takes any positive number that a user names.
+pub const LARGEST_INDEX: u32 = 1 << 20;
+
 /// What a link is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkKind {

@@ -252,7 +252,10 @@ impl Network {
             by_index[link.index as usize] = Some(i as u32);
             if let Some(v) = link.vlan() {
                 vlans.insert((v.lower, v.protocol, v.id), link.index);
-                lowers[v.lower as usize] = true;
+                // The link below may not be there: of another namespace, or gone a moment ago.
+                if let Some(has) = lowers.get_mut(v.lower as usize) {
+                    *has = true;
+                }
             }
         }
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));

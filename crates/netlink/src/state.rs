@@ -112,14 +112,15 @@ impl State {
         self.devices.iter().find(|d| *d.link.name == *name)
     }
 
-    /// The network of what is known.
+    /// The network of what is known. Links with an index beyond [`penstock_net::LARGEST_INDEX`] are not in it.
     pub fn network(&self) -> Network {
         self.network_with(|_| {})
     }
 
     /// The same, with links as `adjust` makes them.
     pub fn network_with(&self, adjust: impl FnMut(&mut Link)) -> Network {
-        let mut links: Vec<_> = self.devices.iter().map(|d| d.link.clone()).collect();
+        let fits = |d: &&Device| d.link.index <= penstock_net::LARGEST_INDEX;
+        let mut links: Vec<_> = self.devices.iter().filter(fits).map(|d| d.link.clone()).collect();
         links.iter_mut().for_each(adjust);
         for (index, address) in &self.addresses {
             let Some(link) = links.iter_mut().find(|l| l.index == *index) else { continue };
