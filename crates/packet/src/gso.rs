@@ -226,8 +226,9 @@ pub fn segments(
             h.set_total_len((len - headers.network) as u16);
             h.fill_checksum();
         }
-        match gso.kind {
-            GsoKind::Tcp => {
+        // What the packet is, whatever was said of it.
+        match headers.protocol {
+            protocol::TCP => {
                 if let Some(seq) = scratch.get_mut(headers.transport + 4..headers.transport + 8)
                     && let Some(now) = seq.first_chunk_mut::<4>()
                 {
@@ -242,7 +243,7 @@ pub fn segments(
                     }
                 }
             }
-            GsoKind::Udp => put16(scratch, headers.transport + 4, (len - headers.transport) as u16),
+            _ => put16(scratch, headers.transport + 4, (len - headers.transport) as u16),
         }
         Headers { end: len, ..headers }.finish_checksum(scratch);
         emit(scratch);
