@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use penstock_net::Network;
+use penstock_path::{Dataplane, Settings};
 
 /// When everything happens, nanoseconds since the epoch.
 pub const NOW: u64 = 1_700_000_000_000_000_000;
@@ -50,4 +51,13 @@ pub fn net() -> Arc<Network> {
     static NETWORK: OnceLock<Arc<Network>> = OnceLock::new();
     let network = || Arc::new(Network::from_batch("net.ip", NET).expect("the network of the targets"));
     NETWORK.get_or_init(network).clone()
+}
+
+/// The path in this network, with tables of connections that take no time to make.
+pub fn dataplane(mut settings: Settings) -> Dataplane {
+    (settings.conntrack.max, settings.conntrack.buckets) = (1024, Some(64));
+    let mut dataplane = Dataplane::new(net(), settings);
+    // What failed fails again.
+    dataplane.seed(7);
+    dataplane
 }

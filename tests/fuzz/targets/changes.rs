@@ -56,7 +56,9 @@ fn run(data: &[u8]) {
     transaction.settle();
     std::hint::black_box(Linked::new(transaction.working()).is_ok());
     ruleset.commit(transaction).expect("nobody else commits");
-    let Ok(again) = Ruleset::from_saved(&ruleset.save(NOW)) else { panic!("what was taken is saved and not read") };
+    let Ok(again) = Ruleset::from_saved(&ruleset.save(NOW)) else {
+        panic!("what was taken is saved and not read")
+    };
     let net = net();
     assert_eq!(language::list(&ruleset, &net, NOW), language::list(&again, &net, NOW));
 }

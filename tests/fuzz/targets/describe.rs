@@ -8,7 +8,7 @@ use crate::{language, mutate};
 pub const TARGET: Target = Target {
     name: "describe",
     bytes: "a match that describes a packet, for `penstock trace`",
-    holds: "what is made is no longer than a packet may be, and has the addresses that were said",
+    holds: "what is made is no longer than a packet may be, and has in its network header what was said of it",
     longest: 512,
     seeds: || MATCHES.iter().map(|text| text.as_bytes().to_vec()).collect(),
     make: mutate::text_bytes,
@@ -34,6 +34,11 @@ fn run(data: &[u8]) {
     let net = net();
     let Ok(fields) = Fields::parse(&text, &language::names(&net)) else { return };
     let lan = net.link_by_name("lan").expect("a link of the network");
+    if let Ok(packet) = frame::ip(&fields) {
+        let mut again = packet.clone();
+        fields.network.put(&mut again);
+        assert!(again == packet, "the header is not what was said: {text}");
+    }
     for made in [frame::ip(&fields), frame::ethernet(&fields, lan.mac)].into_iter().flatten() {
         assert!(made.len() <= LONGEST, "{} bytes of: {text}", made.len());
     }

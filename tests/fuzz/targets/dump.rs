@@ -39,7 +39,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn table() -> Conntrack {
-    Conntrack::new(Settings { max: 64, ..Settings::default() })
+    Conntrack::new(Settings { max: 64, buckets: Some(32), ..Settings::default() })
 }
 
 fn run(data: &[u8]) {

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use penstock_path::{Dataplane, Settings};
+use penstock_path::Settings;
 use penstock_ruleset::link::Linked;
 
 use super::Target;
-use crate::network::{NOW, net};
+use crate::network::{NOW, dataplane, net};
 use crate::send::send;
 use crate::{language, mutate, seeds};
 
@@ -32,7 +32,7 @@ fn run(data: &[u8]) {
         std::iter::once(all).chain(seeds::rulesets().iter().filter_map(|text| link(text))).collect()
     });
     let [which, frames @ ..] = data else { return };
-    let mut dataplane = Dataplane::new(net(), Settings::default());
+    let mut dataplane = dataplane(Settings::default());
     // More often than not, all.
     dataplane.set_rules(rules[usize::from(*which) % (rules.len() * 2) % rules.len()].clone());
     dataplane.trace_all(which % 5 == 4);

@@ -61,6 +61,7 @@ targets! {
     tc
     dump
     saved
+    state
     changes
     netlink
     maps

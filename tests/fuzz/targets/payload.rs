@@ -2,15 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use penstock_net::Link;
-use penstock_packet::gso::Headers;
-use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, Settings, Sink};
+use penstock_path::{Frame, Settings};
 use penstock_ruleset::link::Linked;
 use penstock_wire::build::{Ethernet, Ipv4, Ipv6, Tcp, Udp, payload};
 
 use super::Target;
-use crate::network::{NOW, net};
+use crate::network::{NOW, dataplane, net};
+use crate::send::Seen;
 use crate::{language, mutate};
 
 pub const TARGET: Target = Target {
@@ -135,29 +133,6 @@ fn rules() -> Arc<Linked> {
     RULES.get_or_init(link).clone()
 }
 
-/// Looks at what leaves.
-#[derive(Default)]
-struct Looks {
-    frames: usize,
-    longest: usize,
-}
-
-impl Sink for Looks {
-    fn transmit(&mut self, _device: &Link, frame: &[u8], _meta: &Meta) {
-        self.frames += 1;
-        self.longest = self.longest.max(frame.len());
-        if let Some(headers) = Headers::of_frame(frame) {
-            let mut again = frame.to_vec();
-            headers.finish_checksum(&mut again);
-            assert!(again == frame, "a checksum is wrong");
-        }
-    }
-
-    fn deliver(&mut self, _device: &Link, _packet: &Packet) {
-        self.frames += 1;
-    }
-}
-
 /// One side of a connection.
 #[derive(Clone, Copy)]
 struct Side {
@@ -174,14 +149,14 @@ fn run(data: &[u8]) {
     let mut settings = Settings::unlimited();
     // Lengths change on the way, and nobody here counts them in acknowledgements.
     settings.conntrack.tcp_be_liberal = true;
-    let mut dataplane = Dataplane::new(net(), settings);
+    let mut dataplane = dataplane(settings);
     dataplane.set_rules(rules());
     let device = |name: &str| net().link_by_name(name).map_or(0, |l| l.index);
     let client = Side { device: device("lan"), sport: 40_000, dport: port, seq: 1000 };
     let server = Side { device: device("wan"), sport: port, dport: 40_000, seq: 9000 };
     let mut sides = [client, server];
     let mut now = NOW;
-    let mut looks = Looks::default();
+    let mut seen = Seen { sums: true, ..Seen::default() };
     let mut send = |sides: &mut [Side; 2], who: usize, bytes: &[u8], flags: u8| {
         let (side, other) = (sides[who], sides[1 - who].seq);
         let ethernet = match who {
@@ -201,11 +176,11 @@ fn run(data: &[u8]) {
         let frame = frame.build();
         sides[who].seq = side.seq.wrapping_add(bytes.len() as u32 + u32::from(flags & 2 != 0));
         now += 1_000_000;
-        let before = looks.frames;
-        looks.longest = 0;
-        dataplane.receive([Frame { device: side.device, bytes: &frame, time: now }], &mut looks);
-        assert!(looks.frames <= before + 1, "one packet became {}", looks.frames - before);
-        assert!(looks.longest <= frame.len() + 1024, "{} bytes of {}", looks.longest, frame.len());
+        let before = seen.out;
+        seen.longest = 0;
+        dataplane.receive([Frame { device: side.device, bytes: &frame, time: now }], &mut seen);
+        assert!(seen.out <= before + 1, "one packet became {}", seen.out - before);
+        assert!(seen.longest <= frame.len() + 1024, "{} bytes of {}", seen.longest, frame.len());
     };
     if protocol == "tcp" {
         for (who, flags) in [(0, 2), (1, 0x12), (0, 0x10)] {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use penstock_path::{Dataplane, Settings};
+use penstock_path::Settings;
 use penstock_ruleset::change::{Change, NewRule, Position};
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::model::Family;
@@ -11,7 +11,7 @@ use penstock_ruleset::{Generation, Ruleset};
 
 use super::Target;
 use crate::generate::{Bytes, program as make_program};
-use crate::network::{NOW, net};
+use crate::network::{NOW, dataplane, net};
 use crate::send::send;
 use crate::{language, seeds};
 
@@ -93,7 +93,7 @@ fn run(data: &[u8]) {
     let listing = language::list(&ruleset, &net(), NOW);
     assert!(listing.contains("table"), "{listing}");
     if let Ok(linked) = Linked::new(&generation) {
-        let mut dataplane = Dataplane::new(net(), Settings::default());
+        let mut dataplane = dataplane(Settings::default());
         dataplane.set_rules(Arc::new(linked));
         let frames = seeds::frames();
         for _ in 0..12 {

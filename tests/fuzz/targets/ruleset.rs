@@ -26,7 +26,10 @@ const NFT_MISREADS: [&str; 6] = ["@ll,", "@nh,", "@th,", "@ih,", "nexthdr set ",
 fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let net = net();
-    language::run_loudly(&text, &net, NOW);
+    // All that can be printed takes several times as long as the rest.
+    if data.len() % 4 == 0 {
+        language::run_loudly(&text, &net, NOW);
+    }
     let Ok(ruleset) = language::load(&text, &net, NOW) else { return };
     let again = |ruleset: &Ruleset| {
         let listing = language::list(ruleset, &net, NOW);

@@ -4,13 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use penstock_daemon::queue_answer;
 use penstock_io::queue::{self, Message};
-use penstock_net::Link;
-use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, QueueRecord, Queued, Settings, Sink};
+use penstock_path::{Frame, Settings};
 use penstock_ruleset::link::Linked;
 
 use super::Target;
-use crate::network::{NOW, net};
+use crate::network::{NOW, dataplane, net};
+use crate::send::Seen;
 use crate::{language, mutate, seeds};
 
 pub const TARGET: Target = Target {
@@ -26,34 +25,12 @@ pub const TARGET: Target = Target {
 const RULES: &str = "\
 table inet t {
 	chain forward { type filter hook forward priority 0; queue to 0-1; }
-	chain late { type filter hook forward priority 10; ct state new queue to 2 bypass; }
+	chain late { type filter hook forward priority 10; ct state new queue flags bypass to 2; }
 	chain post { type nat hook postrouting priority 100; oif wan masquerade; }
 	chain input { type filter hook input priority 0; queue to 1; }
 	chain output { type filter hook output priority 0; queue to 0; }
 }
 ";
-
-/// Notes who waits.
-#[derive(Default)]
-struct Holds {
-    held: Vec<u64>,
-    sent: usize,
-}
-
-impl Sink for Holds {
-    fn transmit(&mut self, _device: &Link, frame: &[u8], _meta: &Meta) {
-        self.sent += frame.len();
-    }
-
-    fn deliver(&mut self, _device: &Link, packet: &Packet) {
-        self.sent += packet.network().len();
-    }
-
-    fn queue(&mut self, record: &QueueRecord<'_>, _packet: &Packet) -> Queued {
-        self.held.push(record.id);
-        Queued::Held
-    }
-}
 
 fn answers() -> Vec<Vec<u8>> {
     let mut answers = vec![];
@@ -69,6 +46,10 @@ fn answers() -> Vec<Vec<u8>> {
     answers
 }
 
+fn held(seen: &Seen) -> &[u64] {
+    seen.held.as_deref().unwrap_or_default()
+}
+
 /// The first byte chooses the packets that are held. The number that an answer is for chooses among them.
 fn run(data: &[u8]) {
     static RULES_LINKED: OnceLock<Arc<Linked>> = OnceLock::new();
@@ -77,36 +58,35 @@ fn run(data: &[u8]) {
         Arc::new(Linked::new(&ruleset.generation()).expect("rules that can run"))
     });
     let Some((which, mut stream)) = data.split_first() else { return };
-    let mut dataplane = Dataplane::new(net(), Settings::default());
+    let mut dataplane = dataplane(Settings::default());
     dataplane.set_rules(rules.clone());
-    let (mut holds, mut buffer, mut now) = (Holds::default(), Vec::new(), NOW);
+    let (mut seen, mut buffer, mut now) = (Seen { held: Some(vec![]), ..Seen::default() }, Vec::new(), NOW);
     let lan = dataplane.network().link_by_name("lan").map_or(0, |l| l.index);
     let frames = seeds::frames();
     for step in 0..4 {
         if let Some(frame) = frames.get((usize::from(*which) + step * 37) % frames.len()) {
-            dataplane.receive([Frame { device: lan, bytes: &frame[4..], time: now }], &mut holds);
+            dataplane.receive([Frame { device: lan, bytes: &frame[4..], time: now }], &mut seen);
         }
     }
     let mut answered = 0;
     while let Ok(Some(message)) = queue::read(&mut stream, &mut buffer) {
         let Message::Answer(answer) = message else { continue };
-        let Some(id) = holds.held.get(answer.id as usize % holds.held.len().max(1)).copied() else { return };
+        let Some(id) = held(&seen).get(answer.id as usize % held(&seen).len().max(1)).copied() else {
+            return;
+        };
         now += 1000;
         // One that repeats is asked about again.
-        let before = holds.held.len();
-        if dataplane.verdict(id, &queue_answer(&answer), now, &mut holds).is_ok() {
+        let before = held(&seen).len();
+        if dataplane.verdict(id, &queue_answer(&answer), now, &mut seen).is_ok() {
             answered += 1;
-            assert!(
-                dataplane.verdict(id, &queue_answer(&answer), now, &mut holds).is_err(),
-                "answered twice"
-            );
+            assert!(dataplane.verdict(id, &queue_answer(&answer), now, &mut seen).is_err(), "answered twice");
         }
-        assert!(holds.held.len() <= before + 4, "a packet became {}", holds.held.len() - before);
+        assert!(held(&seen).len() <= before + 4, "a packet became {}", held(&seen).len() - before);
     }
-    assert!(dataplane.queued() <= holds.held.len());
-    std::hint::black_box((answered, holds.sent));
+    assert!(dataplane.queued() <= held(&seen).len());
+    std::hint::black_box((answered, seen.bytes));
     for queue in 0..3 {
-        dataplane.close_queue(queue, now, &mut holds);
+        dataplane.close_queue(queue, now, &mut seen);
     }
-    dataplane.advance(now + (1 << 40), &mut holds);
+    dataplane.advance(now + (1 << 40), &mut seen);
 }

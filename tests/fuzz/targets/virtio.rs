@@ -1,13 +1,12 @@
 //! Frames with virtio-net headers, as TAPs and packet sockets give them.
 
 use penstock_io::device::vnet::{self, Head};
-use penstock_net::Link;
 use penstock_packet::gso::{self, Headers};
-use penstock_packet::{Meta, Packet};
-use penstock_path::{Dataplane, Frame, Settings, Sink};
+use penstock_path::{Dataplane, Frame, Settings};
 
 use super::Target;
-use crate::network::{NOW, net};
+use crate::network::{NOW, dataplane};
+use crate::send::Seen;
 use crate::{mutate, seeds};
 
 pub const TARGET: Target = Target {
@@ -31,19 +30,6 @@ fn headers_and_frames() -> Vec<Vec<u8>> {
         seeds.push([&header[..], &frame[4..]].concat());
     }
     seeds
-}
-
-#[derive(Default)]
-struct Bytes(usize);
-
-impl Sink for Bytes {
-    fn transmit(&mut self, _device: &Link, frame: &[u8], _meta: &Meta) {
-        self.0 += frame.len();
-    }
-
-    fn deliver(&mut self, _device: &Link, packet: &Packet) {
-        self.0 += packet.network().len();
-    }
 }
 
 fn run(data: &[u8]) {
@@ -85,14 +71,14 @@ fn run(data: &[u8]) {
     thread_local! {
         static DATAPLANE: std::cell::RefCell<Option<Dataplane>> = const { std::cell::RefCell::new(None) };
     }
-    DATAPLANE.with_borrow_mut(|dataplane| {
-        let dataplane = dataplane.get_or_insert_with(|| Dataplane::new(net(), Settings::default()));
+    DATAPLANE.with_borrow_mut(|made| {
+        let dataplane = made.get_or_insert_with(|| dataplane(Settings::default()));
         let lan = dataplane.network().link_by_name("lan").map_or(0, |l| l.index);
-        let mut sent = Bytes::default();
+        let mut sent = Seen::default();
         let received = Frame { device: lan, bytes: frame, time: NOW };
         dataplane.receive_super(received, gso, &mut sent);
         dataplane.send_from_host(received, Some(gso), &mut sent);
         // Each byte of payload may be a segment with headers of its own, which go to several ports of a bridge.
-        assert!(sent.0 <= 8 * (len + 1) * 300, "{} bytes of {len}", sent.0);
+        assert!(sent.bytes <= 8 * (len + 1) * 300, "{} bytes of {len}", sent.bytes);
     });
 }
