@@ -5,8 +5,9 @@
 //! so that no two workers have one tuple. Two tuples with the same bits are one here: then a connection that would be
 //! translated gets another port, and others do not begin; with half a million tuples the odds of that are one in 10^5.
 
-use penstock_packet::prefetch;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::sync::{AtomicU64, prefetch};
 
 /// Words that a tuple may be in: two cache lines.
 const WORDS: usize = 16;

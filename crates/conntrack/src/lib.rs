@@ -51,6 +51,7 @@ mod settings;
 mod shared;
 mod source;
 mod store;
+mod sync;
 mod tcp;
 mod template;
 mod track;

@@ -10,7 +10,7 @@
 //! numbers, are the host's: all workers know is policy, which is the same for all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use penstock_conntrack::{Shared, SoughtOwner, Whose};
@@ -19,15 +19,17 @@ use penstock_net::Network;
 use penstock_packet::prefetch;
 use penstock_wire::{ethernet, vlan};
 
+use crate::bell::Bell;
 use crate::datagrams::{Datagrams, Fate};
 use crate::frames::Own;
+use crate::handed::Handed;
 use crate::inbox::Inbox;
-use crate::ring::{Giver, Handed, Taker, ring};
+use crate::ring::{Giver, Taker, ring};
 use crate::worker::Request;
 
 /// A worker that may be asleep.
-pub(crate) struct Bell {
-    asleep: AtomicBool,
+pub(crate) struct Sleeper {
+    bell: Bell,
     inbox: Arc<Inbox<Request>>,
 }
 
@@ -48,10 +50,10 @@ pub(crate) struct Handing {
 pub(crate) struct Crew {
     shared: Arc<Shared>,
     number: usize,
-    bells: Arc<[Bell]>,
+    sleepers: Arc<[Sleeper]>,
     /// By worker; nothing at its own number.
-    to: Vec<Option<Giver>>,
-    pub(crate) from: Vec<Taker>,
+    to: Vec<Option<Giver<Handed>>>,
+    pub(crate) from: Vec<Taker<Handed>>,
     datagrams: Datagrams,
     /// Fragments that waited, and that turned out to be this worker's.
     pub(crate) own: Vec<(Handed, Vec<u8>)>,
@@ -94,13 +96,13 @@ fn packet(frame: &[u8], sessions: bool) -> Option<&[u8]> {
 /// All of a crew.
 pub(crate) fn crew(shared: &Arc<Shared>, inboxes: &[Arc<Inbox<Request>>], net: &Network) -> Vec<Crew> {
     let count = inboxes.len();
-    let bells: Arc<[Bell]> =
-        inboxes.iter().map(|inbox| Bell { asleep: AtomicBool::new(false), inbox: inbox.clone() }).collect();
+    let sleepers: Arc<[Sleeper]> =
+        inboxes.iter().map(|inbox| Sleeper { bell: Bell::default(), inbox: inbox.clone() }).collect();
     let mut all: Vec<Crew> = (0..count)
         .map(|number| Crew {
             shared: shared.clone(),
             number,
-            bells: bells.clone(),
+            sleepers: sleepers.clone(),
             to: Vec::new(),
             from: Vec::new(),
             datagrams: Datagrams::default(),
@@ -113,7 +115,7 @@ pub(crate) fn crew(shared: &Arc<Shared>, inboxes: &[Arc<Inbox<Request>>], net: &
     for from in 0..count {
         for to in 0..count {
             let giver = (from != to).then(|| {
-                let (giver, taker) = ring(count * (count - 1));
+                let (giver, taker) = ring(count * (count - 1), BURST);
                 all[to].from.push(taker);
                 giver
             });
@@ -255,12 +257,11 @@ impl Crew {
         if self.given_to == 0 {
             return;
         }
-        // What was given is seen by whoever is about to sleep, or that is seen here.
-        fence(Ordering::SeqCst);
-        for (_, bell) in self.bells.iter().enumerate().filter(|(worker, _)| self.given_to >> worker & 1 != 0)
-        {
-            if bell.asleep.swap(false, Ordering::SeqCst) {
-                bell.inbox.ring();
+        let given_to = self.given_to;
+        let given = self.sleepers.iter().enumerate().filter(|(worker, _)| given_to >> worker & 1 != 0);
+        for (_, sleeper) in given {
+            if sleeper.bell.is_to_be_woken() {
+                sleeper.inbox.ring();
             }
         }
         self.given_to = 0;
@@ -268,20 +269,14 @@ impl Crew {
 
     /// About to sleep; `false` if something has come in the meantime.
     pub(crate) fn fall_asleep(&self) -> bool {
-        let Some(bell) = self.bells.get(self.number) else { return true };
-        bell.asleep.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let nothing = self.from.iter().all(Taker::is_empty);
-        if !nothing {
-            bell.asleep.store(false, Ordering::SeqCst);
-        }
-        nothing
+        let Some(sleeper) = self.sleepers.get(self.number) else { return true };
+        sleeper.bell.fall_asleep(|| self.from.iter().all(Taker::is_empty))
     }
 
     /// Awake again.
     pub(crate) fn awake(&self) {
-        if let Some(bell) = self.bells.get(self.number) {
-            bell.asleep.store(false, Ordering::SeqCst);
+        if let Some(sleeper) = self.sleepers.get(self.number) {
+            sleeper.bell.awake();
         }
     }
 
@@ -430,8 +425,8 @@ mod tests {
         assert!(all[0].fall_asleep());
         all[1].keep(HANDED, &arp, true, 0);
         all[1].wake();
-        assert!(!all[0].bells[0].asleep.load(Ordering::SeqCst));
+        assert!(!all[0].sleepers[0].bell.is_asleep());
         assert!(!all[0].fall_asleep(), "something has come");
-        assert!(all[0].bells[0].inbox.take().is_none(), "no message, but it was rung");
+        assert!(all[0].sleepers[0].inbox.take().is_none(), "no message, but it was rung");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use penstock_conntrack::{Datagram, Span};
 
-use crate::ring::Handed;
+use crate::handed::Handed;
 
 /// Datagrams that are known at a time; fragments of more go where they are.
 const DATAGRAMS: usize = 16_384;

@@ -7,8 +7,9 @@ use penstock_path::{Dataplane, Frame};
 
 use crate::crew::Crew;
 use crate::dhcp;
+use crate::handed::Handed;
 use crate::host_side::{sender, without};
-use crate::ring::{Handed, Taker};
+use crate::ring::Taker;
 use crate::sink::LiveSink;
 
 /// Which frames of a burst are a worker's own: a bit for each.
@@ -98,13 +99,13 @@ pub(crate) fn take_burst(
     path: &mut Dataplane,
     sink: &mut LiveSink,
     crew: &mut Crew,
-    taker: &mut Taker,
+    taker: &mut Taker<Handed>,
     time: u64,
 ) -> usize {
     let count = taker.fetch();
     let mut own = Own(0);
     for (i, (handed, frame)) in (0..count).filter_map(|i| Some((i, taker.frame(i)?))) {
-        own.0 |= u64::from(crew.keep_handed(handed, frame.bytes, time)) << i;
+        own.0 |= u64::from(crew.keep_handed(handed, frame, time)) << i;
     }
     work_off(path, sink, crew, time);
     let mut at = 0;
@@ -114,14 +115,16 @@ pub(crate) fn take_burst(
             continue;
         };
         if handed.from_host {
-            receive_handed(path, sink, handed, frame, time);
+            receive_handed(path, sink, handed, handed.received(frame), time);
             at += 1;
             continue;
         }
         // What came by one port stays a burst.
         let same = |i: usize| taker.frame(i).filter(|(h, _)| !h.from_host && h.port == handed.port);
         let end = (at..count).find(|i| same(*i).is_none()).unwrap_or(count);
-        let frames = (at..end).filter(|i| own.has(*i)).filter_map(|i| Some(same(i)?.1));
+        let frames = (at..end)
+            .filter(|i| own.has(*i))
+            .filter_map(|i| same(i).map(|(handed, frame)| handed.received(frame)));
         receive_frames(path, sink, handed.port as usize, frames, time);
         at = end;
     }

@@ -1,11 +1,12 @@
 //! What threads leave for each other, with a descriptor that can be waited for.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::event::Event;
+use crate::sync::{AtomicBool, Mutex};
 
 /// A queue of messages for one thread.
 #[derive(Debug)]
@@ -13,34 +14,28 @@ pub struct Inbox<T> {
     messages: Mutex<VecDeque<T>>,
     /// Whether there are any, to be seen without the lock.
     waiting: AtomicBool,
-    event: File,
+    /// Signalled as long as there are any.
+    pub(crate) event: Event,
 }
 
 impl<T> Inbox<T> {
     /// An empty one.
     pub fn new() -> std::io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor that nobody else has.
-        let event = unsafe { File::from_raw_fd(fd) };
-        Ok(Inbox { messages: Mutex::default(), waiting: AtomicBool::new(false), event })
+        let messages = Mutex::new(VecDeque::new());
+        Ok(Inbox { messages, waiting: AtomicBool::new(false), event: Event::new()? })
     }
 
     /// Leaves a message.
     pub fn send(&self, message: T) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
         self.waiting.store(true, Ordering::Release);
-        // It fails only if it is signalled 2^64 times.
-        let _ = (&self.event).write(&1u64.to_ne_bytes());
+        self.event.signal();
     }
 
     /// Wakes who waits for the descriptor, without a message.
     pub fn ring(&self) {
         self.waiting.store(true, Ordering::Release);
-        let _ = (&self.event).write(&1u64.to_ne_bytes());
+        self.event.signal();
     }
 
     /// Leaves a message unless so many wait already; whether it did.
@@ -72,7 +67,7 @@ impl<T> Inbox<T> {
         let message = messages.pop_front();
         if messages.is_empty() {
             self.waiting.store(false, Ordering::Release);
-            let _ = (&self.event).read(&mut [0; 8]);
+            self.event.clear();
         }
         message
     }

@@ -32,15 +32,18 @@
 //! What it prints is told by [`Printer`], so that this crate knows no formats.
 
 mod before;
+mod bell;
 pub mod control;
 mod crew;
 mod daemon;
 mod datagrams;
 mod dhcp;
 mod evaluator;
+mod event;
 mod follow;
 mod frames;
 mod guardian;
+mod handed;
 mod host_side;
 mod inbox;
 mod keep;
@@ -60,6 +63,7 @@ mod signals;
 mod sink;
 mod stages;
 mod status;
+mod sync;
 mod systemd;
 mod takeover;
 mod talkers;

@@ -97,6 +97,7 @@ mod shared;
 mod sink;
 mod sockets;
 mod straight;
+mod sync;
 mod synproxy;
 mod sysctl;
 mod taps;

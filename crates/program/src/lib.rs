@@ -25,6 +25,7 @@ pub mod osf;
 pub mod parse;
 mod register;
 pub mod state;
+mod sync;
 pub mod testing;
 pub mod uses;
 mod verdict;

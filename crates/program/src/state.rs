@@ -5,95 +5,22 @@
 //! cells of its own for counters ([`crate::cells`]); everything else is one or two words that all workers write, since
 //! whether a packet is within a limit or a quota depends on the packets of all.
 
-use std::fmt;
+mod connlimit;
+mod counter;
+mod limit;
+
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use crate::cells::{Cells, WorkerNumber};
-use crate::expr::{Counter, Last, Limit, LimitType, Quota};
+use crate::expr::{Counter, Last, Quota};
 use crate::{DynamicSet, Expr};
-
-/// Packets and bytes (`net/netfilter/nft_counter.c`, which counts per processor too).
-pub struct CounterState {
-    cells: Cells,
-    /// What is to be added to the sum of the cells: what the counter began with, what others than workers counted, less what
-    /// was there when it was reset.
-    beside: [AtomicU64; 2],
-}
-
-impl fmt::Debug for CounterState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CounterState").field(&self.read()).finish()
-    }
-}
-
-impl Default for CounterState {
-    fn default() -> Self {
-        CounterState::new(0, 0)
-    }
-}
-
-impl Drop for CounterState {
-    fn drop(&mut self) {
-        self.cells.give_back();
-    }
-}
-
-impl CounterState {
-    /// Starts at given values.
-    pub fn new(packets: u64, bytes: u64) -> Self {
-        let (cells, [packets_before, bytes_before]) = Cells::take();
-        let beside = [packets.wrapping_sub(packets_before), bytes.wrapping_sub(bytes_before)];
-        CounterState { cells, beside: beside.map(AtomicU64::new) }
-    }
-
-    /// Counts one packet of so many bytes. Only one thread at a time may count for a worker; else packets go uncounted.
-    #[inline]
-    pub fn count(&self, worker: WorkerNumber, bytes: u64) {
-        for (cell, more) in self.cells.of(worker).iter().zip([1, bytes]) {
-            cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
-        }
-    }
-
-    /// Adds what was counted elsewhere; for any thread.
-    pub fn add(&self, packets: u64, bytes: u64) {
-        for (beside, more) in self.beside.iter().zip([packets, bytes]) {
-            beside.fetch_add(more, Relaxed);
-        }
-    }
-
-    /// Where the first worker counts packets and bytes, for code that is generated at run time. The cells of others are
-    /// [`WorkerNumber::distance`] from there.
-    pub fn cells_of_first(&self) -> &[AtomicU64; 2] {
-        self.cells.of(WorkerNumber::FIRST)
-    }
-
-    /// Packets and bytes.
-    pub fn read(&self) -> (u64, u64) {
-        // First what a reset takes off, which is never more than the cells hold afterwards.
-        let beside = self.beside.each_ref().map(|word| word.load(Acquire));
-        let sum = self.cells.sum();
-        (beside[0].wrapping_add(sum[0]), beside[1].wrapping_add(sum[1]))
-    }
-
-    /// Packets and bytes, which then start at zero again. Nothing that is counted meanwhile is lost.
-    pub fn reset(&self) -> (u64, u64) {
-        let [packets, bytes] = [0, 1].map(|n| {
-            let beside = &self.beside[n];
-            loop {
-                let seen = beside.load(Acquire);
-                let sum = self.cells.sum()[n];
-                // Who reset it meanwhile has told what it told.
-                if beside.compare_exchange(seen, sum.wrapping_neg(), AcqRel, Relaxed).is_ok() {
-                    return seen.wrapping_add(sum);
-                }
-            }
-        });
-        (packets, bytes)
-    }
-}
+pub use connlimit::ConnCountState;
+pub(crate) use connlimit::{join, leave};
+pub use counter::CounterState;
+pub use limit::{BadLimit, Bucket, LimitState};
+pub(crate) use limit::{FULL, take};
 
 /// Bytes used of a quota (`net/netfilter/nft_quota.c`). The amount belongs to the expression.
 #[derive(Debug, Default)]
@@ -132,146 +59,6 @@ impl QuotaState {
 #[inline]
 pub(crate) fn consume(consumed: &AtomicU64, bytes: u64, quota: u64) -> bool {
     consumed.fetch_add(bytes, Relaxed).wrapping_add(bytes) > quota
-}
-
-/// A number of connections (`struct nf_conncount_list`, of which this is only the length): which count it is in the upper
-/// half, so that who leaves does not leave another that took its place.
-#[derive(Debug, Default)]
-pub struct ConnCountState {
-    word: AtomicU64,
-}
-
-impl ConnCountState {
-    pub(crate) fn word(&self) -> &AtomicU64 {
-        &self.word
-    }
-}
-
-/// One connection more: the number then, and which count it is, which is never 0.
-pub(crate) fn join(word: &AtomicU64) -> (u32, u32) {
-    static LAST_ID: AtomicU32 = AtomicU32::new(0);
-    let mut new_id = 0;
-    let mut seen = word.load(Relaxed);
-    loop {
-        let mut id = (seen >> 32) as u32;
-        if id == 0 {
-            while new_id == 0 {
-                new_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
-            }
-            id = new_id;
-        }
-        let connections = (seen as u32).saturating_add(1);
-        let new = u64::from(id) << 32 | u64::from(connections);
-        match word.compare_exchange_weak(seen, new, Relaxed, Relaxed) {
-            Ok(_) => return (connections, id),
-            Err(now) => seen = now,
-        }
-    }
-}
-
-/// One connection less, if it is still the count that it was.
-pub(crate) fn leave(word: &AtomicU64, id: u32) {
-    let less = |word: u64| ((word >> 32) as u32 == id && word as u32 != 0).then(|| word - 1);
-    // Another count in its place has nothing to give back.
-    let _ = word.fetch_update(Relaxed, Relaxed, less);
-}
-
-/// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    /// The most tokens that it holds, which is what it starts with.
-    tokens_max: u64,
-    /// Nanoseconds of the unit.
-    nsecs: u64,
-    rate: u64,
-    /// Of one packet, for packet limits.
-    packet_cost: u64,
-    kind: LimitType,
-    over: bool,
-}
-
-/// Why a limit is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadLimit {
-    /// The rate is zero (`EINVAL`).
-    ZeroRate,
-    /// A product exceeds 64 bits (`EOVERFLOW`).
-    Overflow,
-}
-
-impl Bucket {
-    /// As `nft_limit_init()`: a packet limit without burst has a burst of 5.
-    pub fn new(limit: &Limit) -> Result<Self, BadLimit> {
-        if limit.rate == 0 {
-            return Err(BadLimit::ZeroRate);
-        }
-        let nsecs = limit.unit.checked_mul(1_000_000_000).ok_or(BadLimit::Overflow)?;
-        let packets = limit.kind == LimitType::Packets;
-        let burst = u64::from(if packets && limit.burst == 0 { 5 } else { limit.burst });
-        let rate_with_burst = limit.rate.checked_add(burst).ok_or(BadLimit::Overflow)?;
-        let packet_cost = nsecs / limit.rate;
-        let tokens_max = if packets {
-            packet_cost.checked_mul(burst)
-        } else {
-            nsecs.checked_mul(rate_with_burst).map(|product| product / limit.rate)
-        }
-        .ok_or(BadLimit::Overflow)?;
-        Ok(Bucket { tokens_max, nsecs, rate: limit.rate, packet_cost, kind: limit.kind, over: limit.over })
-    }
-
-    #[inline]
-    fn cost(&self, bytes: u64) -> u64 {
-        match self.kind {
-            LimitType::Packets => self.packet_cost,
-            LimitType::Bytes => self.nsecs.wrapping_mul(bytes) / self.rate,
-        }
-    }
-}
-
-/// Fill of a token bucket: the time at which it would have been empty. What `nft_limit.c` keeps as tokens and a time
-/// follows from it, and one word needs no lock.
-#[derive(Debug)]
-pub struct LimitState {
-    empty_at: AtomicU64,
-}
-
-/// Never used: full.
-const FULL: u64 = 1 << 63;
-
-impl LimitState {
-    /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over` considered.
-    #[inline]
-    pub fn take(&self, bucket: &Bucket, bytes: u64, now: u64) -> bool {
-        take(&self.empty_at, bucket, bytes, now)
-    }
-}
-
-/// As [`LimitState::take`], on the word alone.
-#[inline]
-pub(crate) fn take(empty_at: &AtomicU64, bucket: &Bucket, bytes: u64, now: u64) -> bool {
-    let cost = bucket.cost(bytes);
-    let mut seen = empty_at.load(Relaxed);
-    loop {
-        let tokens = match now.wrapping_sub(seen) {
-            _ if seen == FULL => bucket.tokens_max,
-            // The clock went back behind an empty bucket.
-            elapsed if (elapsed as i64) < 0 => 0,
-            elapsed => elapsed.min(bucket.tokens_max),
-        };
-        let left = tokens.wrapping_sub(cost);
-        let within = left as i64 >= 0;
-        let next = now.wrapping_sub(if within { left } else { tokens });
-        match empty_at.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
-            Ok(_) => return within != bucket.over,
-            Err(other) => seen = other,
-        }
-    }
-}
-
-impl Default for LimitState {
-    fn default() -> Self {
-        LimitState { empty_at: AtomicU64::new(FULL) }
-    }
 }
 
 /// When a rule was last reached (`net/netfilter/nft_last.c`).

@@ -17,9 +17,9 @@
 //! slots when the table is full.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 
 use crate::hash::{SPREAD, fold, seed};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, fence, spin_loop, zeros};
 
 /// The expiry of what does not expire.
 pub const NEVER: u64 = u64::MAX;
@@ -100,15 +100,6 @@ struct Cleaned {
     found: u32,
     /// How many elements went.
     removed: u32,
-}
-
-/// Words of zeros, without touching them.
-fn zeros(n: usize) -> Box<[AtomicU64]> {
-    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-    let words = vec![0u64; n].into_boxed_slice();
-    // SAFETY: an `AtomicU64` has the size and the values of a `u64`, and the alignment, as asserted above; the
-    // memory has one owner before and after.
-    unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU64]) }
 }
 
 fn has_expired(slot: &[AtomicU64], now: u64) -> bool {
@@ -232,7 +223,7 @@ impl Dynamic {
                 return None;
             }
             if seen & SEQUENCE != 0 {
-                std::hint::spin_loop();
+                spin_loop();
                 continue;
             }
             let mut found = None;
@@ -269,7 +260,7 @@ impl Dynamic {
                 fence(Release);
                 return seen + SEQUENCE;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
     }
 
@@ -437,6 +428,9 @@ impl Dynamic {
                 }
                 return None;
             };
+            // Who still looks at the slot as one of another bucket is to see that bucket changed before anything of this:
+            // the fence of the lock came before it was known that the slot is free.
+            fence(Release);
             let words = self.slot(slot);
             if let [next, expires, key_words @ ..] = words {
                 next.store(u64::from(key.hash) << 32 | u64::from(chain.first), Relaxed);
@@ -629,7 +623,7 @@ impl Dynamic {
             let bucket = self.bucket((words.get(NEXT)?.load(Relaxed) >> 32) as u32);
             let seen = bucket.load(Acquire);
             if seen & SEQUENCE != 0 {
-                std::hint::spin_loop();
+                spin_loop();
                 continue;
             }
             let mut at = (seen & LOW) as u32;

@@ -51,6 +51,7 @@ mod search;
 mod select;
 mod set;
 mod slots;
+mod sync;
 
 pub use description::{Description, Policy};
 pub use dynamic::{Dynamic, DynamicElement, NEVER};

@@ -12,12 +12,10 @@
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use penstock_net::Mac;
+use super::{Mac, ROOM};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 
-/// Addresses that a bridge learns at most.
-pub(super) const ROOM: usize = 1 << 16;
 /// Places of a bucket.
 const PLACES: usize = 8;
 /// Between looking for what is over, in nanoseconds (`br_fdb_cleanup()`).

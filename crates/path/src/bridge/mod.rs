@@ -33,6 +33,9 @@ use fdb::Fdb;
 use forward::{Reach, Sender};
 use learned::Learned;
 
+/// Addresses that a bridge learns at most.
+const ROOM: usize = 1 << 16;
+
 /// What bridges have beside their configuration, and what rules ask about ports, in one state of the network; both by index
 /// of the device.
 #[derive(Debug, Default)]

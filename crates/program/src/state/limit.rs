@@ -1,0 +1,104 @@
+//! Token buckets.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::expr::{Limit, LimitType};
+use crate::sync::AtomicU64;
+
+/// Parameters of a token bucket, counted in nanoseconds (`net/netfilter/nft_limit.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// The most tokens that it holds, which is what it starts with.
+    tokens_max: u64,
+    /// Nanoseconds of the unit.
+    nsecs: u64,
+    rate: u64,
+    /// Of one packet, for packet limits.
+    packet_cost: u64,
+    kind: LimitType,
+    over: bool,
+}
+
+/// Why a limit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLimit {
+    /// The rate is zero (`EINVAL`).
+    ZeroRate,
+    /// A product exceeds 64 bits (`EOVERFLOW`).
+    Overflow,
+}
+
+impl Bucket {
+    /// As `nft_limit_init()`: a packet limit without burst has a burst of 5.
+    pub fn new(limit: &Limit) -> Result<Self, BadLimit> {
+        if limit.rate == 0 {
+            return Err(BadLimit::ZeroRate);
+        }
+        let nsecs = limit.unit.checked_mul(1_000_000_000).ok_or(BadLimit::Overflow)?;
+        let packets = limit.kind == LimitType::Packets;
+        let burst = u64::from(if packets && limit.burst == 0 { 5 } else { limit.burst });
+        let rate_with_burst = limit.rate.checked_add(burst).ok_or(BadLimit::Overflow)?;
+        let packet_cost = nsecs / limit.rate;
+        let tokens_max = if packets {
+            packet_cost.checked_mul(burst)
+        } else {
+            nsecs.checked_mul(rate_with_burst).map(|product| product / limit.rate)
+        }
+        .ok_or(BadLimit::Overflow)?;
+        Ok(Bucket { tokens_max, nsecs, rate: limit.rate, packet_cost, kind: limit.kind, over: limit.over })
+    }
+
+    #[inline]
+    fn cost(&self, bytes: u64) -> u64 {
+        match self.kind {
+            LimitType::Packets => self.packet_cost,
+            LimitType::Bytes => self.nsecs.wrapping_mul(bytes) / self.rate,
+        }
+    }
+}
+
+/// Fill of a token bucket: the time at which it would have been empty. What `nft_limit.c` keeps as tokens and a time
+/// follows from it, and one word needs no lock.
+#[derive(Debug)]
+pub struct LimitState {
+    empty_at: AtomicU64,
+}
+
+/// Never used: full.
+pub(crate) const FULL: u64 = 1 << 63;
+
+impl LimitState {
+    /// Takes a packet's tokens at time `now` (ns); whether the expression matches, `over` considered.
+    #[inline]
+    pub fn take(&self, bucket: &Bucket, bytes: u64, now: u64) -> bool {
+        take(&self.empty_at, bucket, bytes, now)
+    }
+}
+
+/// As [`LimitState::take`], on the word alone.
+#[inline]
+pub(crate) fn take(empty_at: &AtomicU64, bucket: &Bucket, bytes: u64, now: u64) -> bool {
+    let cost = bucket.cost(bytes);
+    let mut seen = empty_at.load(Relaxed);
+    loop {
+        let tokens = match now.wrapping_sub(seen) {
+            _ if seen == FULL => bucket.tokens_max,
+            // The clock went back behind an empty bucket.
+            elapsed if (elapsed as i64) < 0 => 0,
+            elapsed => elapsed.min(bucket.tokens_max),
+        };
+        let left = tokens.wrapping_sub(cost);
+        let within = left as i64 >= 0;
+        let next = now.wrapping_sub(if within { left } else { tokens });
+        match empty_at.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
+            Ok(_) => return within != bucket.over,
+            Err(other) => seen = other,
+        }
+    }
+}
+
+impl Default for LimitState {
+    fn default() -> Self {
+        LimitState { empty_at: AtomicU64::new(FULL) }
+    }
+}
