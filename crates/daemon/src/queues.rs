@@ -4,12 +4,14 @@
 //! A thread per queue connects to the program, again and again if it must, and reads its answers; another one writes. The
 //! path waits for neither: a packet for which the program, or the queue to it, has no room is dropped, or passes by.
 
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use penstock_conntrack::Direction;
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
@@ -26,10 +28,16 @@ use crate::workers::Workers;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long a program may take for its first message.
 const OPENING: Duration = Duration::from_secs(10);
+/// How long a program may take to read what it is given, or to say the rest of what it has begun to say.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program may have packets and answer none of them.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Packets on their way to a program, whatever it asks for.
 const MOST: usize = 1 << 16;
+/// Bytes of packets that a program has not answered.
+const MOST_BYTES: usize = 64 << 20;
 /// Answers that wait for the worker; a program that has given more waits.
-const ANSWERS: usize = 4096;
+const ANSWERS: usize = 256;
 
 /// A queue, and where its program listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +57,8 @@ pub(crate) struct Program {
     last: Arc<Mutex<u64>>,
     /// Packets without answer.
     waiting: Arc<AtomicUsize>,
+    /// Bytes of them.
+    bytes: Arc<AtomicUsize>,
 }
 
 /// The path's side of a program that listens, in one worker.
@@ -56,17 +66,20 @@ pub(crate) struct Program {
 pub(crate) struct Listener {
     num: u16,
     program: Program,
-    /// Packets without answer, in their order, by the number that the program knows and the path's; some may have ended
+    /// Packets without answer: by the number that the program knows, the path's, and their bytes; some may have ended
     /// meanwhile.
-    waiting: Vec<(u64, u64)>,
+    waiting: BTreeMap<u64, (u64, usize)>,
 }
 
 impl Listener {
     /// Gives a packet to the program.
     fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
-        let Program { open, to, last, waiting } = &self.program;
+        let Program { open, to, last, waiting, bytes } = &self.program;
         let full = if open.fail_open { Queued::PassedBy } else { Queued::Full };
-        if waiting.load(Relaxed) >= (open.length as usize).min(MOST) {
+        // What is held is the packet, and what goes to the program.
+        let len = packet.network().len() * 2;
+        let fits = bytes.load(Relaxed) + len <= MOST_BYTES;
+        if !fits || waiting.load(Relaxed) >= (open.length as usize).min(MOST) {
             return full;
         }
         let mut packet = Box::new(queue_packet(record, packet, open.copy));
@@ -78,17 +91,24 @@ impl Listener {
         }
         *last = id;
         waiting.fetch_add(1, Relaxed);
-        self.waiting.push((id, record.id));
+        bytes.fetch_add(len, Relaxed);
+        self.waiting.insert(id, (record.id, len));
         Queued::Held
     }
 
     /// The packets that an answer is for.
     fn answered(&mut self, answer: &Answer) -> Vec<u64> {
-        let is_meant = |(id, _): &(u64, u64)| *id == answer.id || answer.up_to && *id < answer.id;
-        let ids: Vec<u64> = self.waiting.iter().filter(|waits| is_meant(waits)).map(|(_, id)| *id).collect();
-        self.waiting.retain(|waits| !is_meant(waits));
-        self.program.waiting.fetch_sub(ids.len(), Relaxed);
-        ids
+        let meant = match answer.up_to {
+            true => {
+                let later =
+                    answer.id.checked_add(1).map_or_else(BTreeMap::new, |id| self.waiting.split_off(&id));
+                std::mem::replace(&mut self.waiting, later)
+            }
+            false => self.waiting.remove_entry(&answer.id).into_iter().collect(),
+        };
+        self.program.waiting.fetch_sub(meant.len(), Relaxed);
+        self.program.bytes.fetch_sub(meant.values().map(|(_, len)| len).sum(), Relaxed);
+        meant.into_values().map(|(id, _)| id).collect()
     }
 }
 
@@ -100,7 +120,7 @@ impl Listeners {
     /// A program listens from now on, or no longer.
     pub(crate) fn set(&mut self, num: u16, opened: Option<Program>) {
         self.0.retain(|l| l.num != num);
-        self.0.extend(opened.map(|program| Listener { num, program, waiting: Vec::new() }));
+        self.0.extend(opened.map(|program| Listener { num, program, waiting: BTreeMap::new() }));
     }
 
     /// Gives a packet to who listens.
@@ -198,19 +218,35 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
         Some(Message::Open(_)) => return Err(invalid("another version of the protocol is asked for")),
         _ => return Err(invalid("the program does not open the queue")),
     };
-    stream.set_read_timeout(None)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
     let writing = stream.try_clone()?;
     std::thread::Builder::new().name("queue".into()).spawn(move || {
         seccomp::enter(Thread::Queue);
         write(writing, &packets);
     })?;
-    let program = Program { open, to, last: Arc::default(), waiting: Arc::default() };
+    let program = Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
+    let waiting = program.waiting.clone();
     workers.tell(|| Request::Queue(num, Some(program.clone())));
     // The writer ends with the last of those who give it packets.
     drop(program);
     log(format_args!("queue {num}: a program listens"));
+    let mut heard = Instant::now();
     let result = loop {
+        if !is_ready(&stream) {
+            if waiting.load(Relaxed) == 0 {
+                heard = Instant::now();
+            }
+            if heard.elapsed() >= SILENCE {
+                break Err(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    "the program answers no packets",
+                ));
+            }
+            continue;
+        }
+        heard = Instant::now();
         match queue::read(&mut stream, &mut buffer) {
             Ok(Some(Message::Answer(answer))) => {
                 // Whose packet it is only that worker knows.
@@ -232,6 +268,13 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
     result
 }
 
+/// Whether a message begins, or the end, within a second.
+fn is_ready(stream: &UnixStream) -> bool {
+    let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which lives through the call.
+    unsafe { libc::poll(&raw mut poll, 1, 1000) > 0 }
+}
+
 fn write(mut stream: UnixStream, packets: &Receiver<Message>) {
     let mut buffer = Vec::new();
     for message in packets {
@@ -239,6 +282,44 @@ fn write(mut stream: UnixStream, packets: &Receiver<Message>) {
             // The reader finds its end, too.
             let _ = stream.shutdown(std::net::Shutdown::Both);
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener() -> Listener {
+        let (to, _) = sync_channel(1);
+        let open = Open::default();
+        let program =
+            Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
+        let mut listener = Listener { num: 0, program, waiting: BTreeMap::new() };
+        for id in 1..=5 {
+            listener.waiting.insert(id, (id + 100, 10));
+        }
+        listener.program.waiting.store(5, Relaxed);
+        listener.program.bytes.store(50, Relaxed);
+        listener
+    }
+
+    #[test]
+    fn an_answer_is_for_packets_that_wait() {
+        for (id, up_to, expected) in [
+            (3, false, &[103][..]),
+            (3, true, &[101, 102, 103]),
+            (9, false, &[]),
+            (0, true, &[]),
+            (u64::MAX, true, &[101, 102, 103, 104, 105]),
+        ] {
+            let mut listener = listener();
+            let answer = Answer { up_to, ..Answer::new(id, Verdict::Accept) };
+            assert_eq!(listener.answered(&answer), expected, "{id} {up_to}");
+            assert!(listener.answered(&answer).is_empty(), "{id}: nobody answers twice");
+            let left = 5 - expected.len();
+            let counted = (listener.program.waiting.load(Relaxed), listener.program.bytes.load(Relaxed));
+            assert_eq!(counted, (left, left * 10), "{id}");
         }
     }
 }
