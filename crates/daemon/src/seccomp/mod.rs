@@ -86,7 +86,7 @@ pub(crate) fn enter(thread: Thread) {
 /// The kernel refuses the filter.
 pub(crate) fn enter_with<'r>(
     name: &'static str,
-    rules: impl IntoIterator<Item = &'r Rule>,
+    rules: impl Iterator<Item = &'r Rule> + Clone,
 ) -> io::Result<()> {
     let Some(violation) = VIOLATION.get() else { return Ok(()) };
     KIND.set(name);

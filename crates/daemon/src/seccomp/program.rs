@@ -30,6 +30,9 @@ pub(crate) enum Rule {
     With(c_long, u32, u32),
     /// The call fails with `ENOSYS`: programs fall back to an older one whose arguments can be checked.
     Missing(c_long),
+    /// Unless another rule allows it, the call fails with `EPERM` whatever becomes of calls that no rule knows: what makes it
+    /// goes on without.
+    Refuse(c_long),
 }
 
 /// Values of [`Rule::OneOf`]: jumps of classic BPF are at most 255 instructions long.
@@ -43,7 +46,8 @@ impl Rule {
             | Rule::OneOf(number, ..)
             | Rule::Without(number, ..)
             | Rule::With(number, ..)
-            | Rule::Missing(number) => number,
+            | Rule::Missing(number)
+            | Rule::Refuse(number) => number,
         }
     }
 
@@ -61,6 +65,10 @@ impl Rule {
             Rule::Missing(_) => {
                 let missing = answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
                 program.extend([jump(libc::BPF_JEQ, number, 0, 1), missing]);
+            }
+            Rule::Refuse(_) => {
+                let refuse = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+                program.extend([jump(libc::BPF_JEQ, number, 0, 1), refuse]);
             }
             Rule::OneOf(_, argument, values) => {
                 let values = values.get(..MOST_VALUES).unwrap_or(values);
@@ -95,14 +103,16 @@ fn answer(what: u32) -> sock_filter {
 
 /// The program that allows what one of the rules allows. `otherwise` is the `SECCOMP_RET_*` of all other calls; those by
 /// another convention, whose numbers mean other calls, end the process.
-pub(super) fn program<'r>(rules: impl IntoIterator<Item = &'r Rule>, otherwise: u32) -> Vec<sock_filter> {
+pub(super) fn program<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, otherwise: u32) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE),
         jump(libc::BPF_JEQ, ARCH, 1, 0),
         answer(libc::SECCOMP_RET_KILL_PROCESS),
         load(NUMBER),
     ];
-    rules.into_iter().for_each(|rule| rule.put(&mut program));
+    let refuses = |rule: &&Rule| matches!(rule, Rule::Refuse(_));
+    rules.clone().filter(|rule| !refuses(rule)).for_each(|rule| rule.put(&mut program));
+    rules.filter(refuses).for_each(|rule| rule.put(&mut program));
     program.push(answer(otherwise));
     program
 }
@@ -113,6 +123,7 @@ pub(super) mod tests {
 
     const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
     const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    const OTHERWISE: u32 = libc::SECCOMP_RET_TRAP;
 
     /// What a program answers, run as the kernel does.
     pub(in super::super) fn run(
@@ -153,26 +164,29 @@ pub(super) mod tests {
             Rule::Without(9, 2, 4),
             Rule::With(56, 0, 0x300),
             Rule::Missing(435),
+            Rule::Refuse(3),
+            Rule::Refuse(257),
             Rule::Call(0),
         ];
-        let program = program(&rules, REFUSED);
+        let program = program(rules.iter(), libc::SECCOMP_RET_TRAP);
         for (number, arguments, expected) in [
             (0, [7; 6], ALLOWED),
             (3, [0; 6], ALLOWED),
-            (4, [0; 6], REFUSED),
+            (4, [0; 6], OTHERWISE),
+            (257, [0; 6], REFUSED),
             (41, [16, 0, 0, 0, 0, 0], ALLOWED),
             (41, [44, 0, 0, 0, 0, 0], ALLOWED),
             (41, [2, 9, 0, 0, 0, 0], ALLOWED),
-            (41, [2, 1, 0, 0, 0, 0], REFUSED),
+            (41, [2, 1, 0, 0, 0, 0], OTHERWISE),
             // The high half is not looked at by the kernel, and not here.
-            (41, [1 << 40 | 2, 0, 0, 0, 0, 0], REFUSED),
+            (41, [1 << 40 | 2, 0, 0, 0, 0, 0], OTHERWISE),
             (41, [1 << 40 | 1, 0, 0, 0, 0, 0], ALLOWED),
             (9, [4, 4, 3, 4, 4, 4], ALLOWED),
-            (9, [0, 0, 7, 0, 0, 0], REFUSED),
-            (9, [0, 0, 4, 0, 0, 0], REFUSED),
+            (9, [0, 0, 7, 0, 0, 0], OTHERWISE),
+            (9, [0, 0, 4, 0, 0, 0], OTHERWISE),
             (56, [0x100, 0, 0, 0, 0, 0], ALLOWED),
             (56, [0x1ff, 0, 0, 0, 0, 0], ALLOWED),
-            (56, [0xff, 0, 0, 0, 0, 0], REFUSED),
+            (56, [0xff, 0, 0, 0, 0, 0], OTHERWISE),
             (435, [0; 6], libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
         ] {
             assert_eq!(run(&program, ARCH, number, arguments), expected, "{number} {arguments:?}");
@@ -184,7 +198,7 @@ pub(super) mod tests {
     fn as_many_values_as_are_allowed_fit() {
         let values: Vec<u32> = (0..MOST_VALUES as u32).collect();
         let values: &'static [u32] = values.leak();
-        let program = program(&[Rule::OneOf(1, 5, values), Rule::Call(2)], REFUSED);
+        let program = program([Rule::OneOf(1, 5, values), Rule::Call(2)].iter(), REFUSED);
         for value in 0..MOST_VALUES as u64 + 2 {
             let expected = if value < MOST_VALUES as u64 { ALLOWED } else { REFUSED };
             assert_eq!(run(&program, ARCH, 1, [0, 0, 0, 0, 0, value]), expected, "{value}");
