@@ -93,6 +93,70 @@ elif what == "halves":
         held.append(s)
     print("begun", flush=True)
     time.sleep(float(sys.argv[3]))
+elif what == "flood":
+    # A user who is nobody connects as fast as it can, says half of a message, and holds what it gets.
+    os.setgid(65534)
+    os.setuid(int(sys.argv[2]))
+    print("begun", flush=True)
+    end, held = time.monotonic() + float(sys.argv[3]), []
+    while time.monotonic() < end:
+        try:
+            s = connect()
+            s.sendall(struct.pack("<I", 1000) + b"n")
+        except OSError:
+            continue
+        held.append(s)
+        del held[:-100]
+elif what == "deaf":
+    # Nobody asks for long answers, many at a time, and reads none of them.
+    os.setgid(65534)
+    os.setuid(65534)
+    held = []
+    for _ in range(8):
+        for said in ((b"s", b"\1"), (b"s", b"\2"), (b"t",)):
+            s = connect()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            try:
+                s.sendall(message(*said))
+            except OSError:
+                continue
+            held.append(s)
+    time.sleep(1)
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
+elif what == "loop":
+    # Nobody lists connections, over and over; how often is said at the end.
+    os.setgid(65534)
+    os.setuid(65534)
+    print("begun", flush=True)
+    end, done = time.monotonic() + float(sys.argv[2]), 0
+    while time.monotonic() < end:
+        s = connect()
+        s.sendall(message(b"t"))
+        done += answers(s)[1] == 0
+    print(done)
+elif what == "idle":
+    # Connections for metrics that say nothing, so many at all times; some ask and do not read.
+    import select, threading
+
+    def idle():
+        held = []
+        while True:
+            while len(held) < 125:
+                s = socket.create_connection(("127.0.0.1", 9900))
+                if len(held) % 5 == 0:
+                    s.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+                held.append(s)
+            gone = select.select(held, [], [], 0.05)[0]
+            for s in gone:
+                s.close()
+            held = [s for s in held if s not in gone]
+
+    for _ in range(4):
+        threading.Thread(target=idle, daemon=True).start()
+    time.sleep(0.5)
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
 elif what == "looker":
     os.setgid(65534)
     os.setuid(65534)

@@ -1,6 +1,7 @@
 //! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>, version 1.0.0).
 
 use std::fmt::{Display, Write};
+use std::io;
 
 use penstock_daemon::{Traffic, View};
 use penstock_lang::userdata;
@@ -8,27 +9,43 @@ use penstock_program::expr::Expr;
 use penstock_ruleset::model::ObjectValue;
 
 /// Families of metrics, written one after the other.
-#[derive(Default)]
-struct Metrics {
+struct Metrics<'w> {
+    /// What is not written yet.
     out: String,
+    to: &'w mut dyn io::Write,
+    /// What the writer said last.
+    written: io::Result<()>,
 }
 
 /// One metric's labels.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-impl Metrics {
+impl Metrics<'_> {
+    /// Writes what there is so far.
+    fn flush(&mut self) {
+        if self.written.is_ok() {
+            self.written = self.to.write_all(self.out.as_bytes());
+        }
+        self.out.clear();
+    }
+
     /// Begins a family. Names of counters end in `_total` where they are told, and not here.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.out, "# TYPE penstock_{name} {kind}\n# HELP penstock_{name} {help}");
     }
 
     fn told(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        /// Bytes that are written at once.
+        const TOGETHER: usize = 16 << 10;
         let _ = write!(self.out, "penstock_{name}");
         for (i, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = write!(self.out, "{}{label}=\"{value}\"", if i == 0 { '{' } else { ',' });
         }
         let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
+        if self.out.len() >= TOGETHER {
+            self.flush();
+        }
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
@@ -51,9 +68,12 @@ impl Metrics {
     }
 }
 
-/// All there is.
-pub fn text(view: &View<'_>) -> String {
-    let mut metrics = Metrics::default();
+/// Writes all there is.
+///
+/// # Errors
+/// What the writer says.
+pub fn write(view: &View<'_>, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut metrics = Metrics { out: String::new(), to, written: Ok(()) };
     metrics.family("build", "info", "The program.");
     metrics.told("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     metrics.gauge("start_time_seconds", "When the dataplane began.", view.started as f64 / 1e9);
@@ -62,10 +82,11 @@ pub fn text(view: &View<'_>) -> String {
     path(view, &mut metrics);
     tables(view, &mut metrics);
     metrics.out.push_str("# EOF\n");
-    metrics.out
+    metrics.flush();
+    metrics.written
 }
 
-fn ruleset(view: &View<'_>, metrics: &mut Metrics) {
+fn ruleset(view: &View<'_>, metrics: &mut Metrics<'_>) {
     metrics.gauge("generation", "Number of the generation of the ruleset in force.", view.generation.id);
     let (evaluation, commit) = (view.took.evaluation.as_secs_f64(), view.took.commit.as_secs_f64());
     let unconfirmed = view.unconfirmed.map_or(0.0, |(_, left)| left.as_secs_f64());
@@ -127,7 +148,7 @@ fn ruleset(view: &View<'_>, metrics: &mut Metrics) {
     }
 }
 
-fn ports(view: &View<'_>, metrics: &mut Metrics) {
+fn ports(view: &View<'_>, metrics: &mut Metrics<'_>) {
     let sides = |traffic: &penstock_daemon::PortTraffic| {
         [
             ("wire", "in", traffic.received),
@@ -161,7 +182,7 @@ fn ports(view: &View<'_>, metrics: &mut Metrics) {
     }
 }
 
-fn path(view: &View<'_>, metrics: &mut Metrics) {
+fn path(view: &View<'_>, metrics: &mut Metrics<'_>) {
     let status = view.status;
     let counters = &status.counters;
     let stages = [
@@ -200,7 +221,7 @@ fn path(view: &View<'_>, metrics: &mut Metrics) {
     metrics.told("undelivered_total", &[], status.undelivered);
 }
 
-fn tables(view: &View<'_>, metrics: &mut Metrics) {
+fn tables(view: &View<'_>, metrics: &mut Metrics<'_>) {
     let status = view.status;
     metrics.gauge("connections", "Connections that are tracked.", status.connections);
     let t = &status.tracking;
@@ -281,7 +302,9 @@ mod tests {
             started: 1_700_000_000_500_000_000,
             now: 1_700_000_001_000_000_000,
         };
-        super::text(&view)
+        let mut written = Vec::new();
+        write(&view, &mut written).expect("there is room");
+        String::from_utf8(written).expect("text")
     }
 
     /// Labels of a sample, between its braces, with their escapes taken off.

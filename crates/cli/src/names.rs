@@ -1,13 +1,13 @@
 //! Names that this machine knows: `/etc/services`, `/etc/protocols`, users and groups, iproute2's tables, interfaces of
 //! the network namespace, hosts, the time zone.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use penstock_lang::names::Names;
 
@@ -19,12 +19,12 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 #[derive(Debug, Default)]
 pub struct SystemNames {
     coming: Vec<String>,
-    services: OnceCell<Vec<Service>>,
-    protocols: OnceCell<Vec<(String, u8)>>,
-    users: OnceCell<Vec<(String, u32)>>,
-    groups: OnceCell<Vec<(String, u32)>>,
-    tables: [OnceCell<Vec<(String, u32)>>; TABLES.len()],
-    cgroups: OnceCell<HashMap<u64, String>>,
+    services: OnceLock<Vec<Service>>,
+    protocols: OnceLock<Vec<(String, u8)>>,
+    users: OnceLock<Vec<(String, u32)>>,
+    groups: OnceLock<Vec<(String, u32)>>,
+    tables: [OnceLock<Vec<(String, u32)>>; TABLES.len()],
+    cgroups: OnceLock<HashMap<u64, String>>,
 }
 
 /// Tables that [`Names::table_value`] is asked for.
@@ -162,6 +162,16 @@ impl SystemNames {
     /// With interfaces that are not there yet, but may be spoken of.
     pub fn expecting(coming: &[String]) -> Self {
         SystemNames { coming: coming.to_vec(), ..SystemNames::default() }
+    }
+
+    /// With all that is read from files but control groups read already, for threads that may open none.
+    pub fn loaded() -> Self {
+        let names = SystemNames::default();
+        let _ = (names.services(), names.protocols(), names.users(), names.groups());
+        for table in TABLES {
+            names.table(table);
+        }
+        names
     }
 }
 

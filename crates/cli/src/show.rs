@@ -5,17 +5,18 @@ mod most;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lexopt::Arg::{Long, Short, Value};
+use lexopt::Arg::{Long, Short, Value as Word};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{ShowAs, Took};
 use penstock_daemon::{Traffic, View, WorkerStatus};
 use penstock_files::Access;
-use serde_json::json;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::{Value, json};
 
 use crate::dataplane::{ask, connect};
 use crate::metrics;
@@ -87,9 +88,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String>
                 time = Some((seconds * 1e3) as u32);
             }
             Short('h') | Long("help") => return Ok(None),
-            Value(word) if word == "conntrack" && listing.is_none() => listing = Some(Message::Connections),
-            Value(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
-            Value(word) if word == "stages" && listing.is_none() => listing = Some(Message::Stages(COUNTED)),
+            Word(word) if word == "conntrack" && listing.is_none() => listing = Some(Message::Connections),
+            Word(word) if word == "flows" && listing.is_none() => listing = Some(Message::Flows),
+            Word(word) if word == "stages" && listing.is_none() => listing = Some(Message::Stages(COUNTED)),
             other => return Err(other.unexpected().to_string()),
         }
     }
@@ -159,12 +160,18 @@ fn to_file(message: &Message, file: &Path) -> ExitCode {
     }
 }
 
-/// The state.
-pub fn text(view: &View<'_>, how: ShowAs) -> String {
+/// Writes the state.
+///
+/// # Errors
+/// What the writer says.
+pub fn write(view: &View<'_>, how: ShowAs, to: &mut dyn io::Write) -> io::Result<()> {
     match how {
-        ShowAs::Words => words(view),
-        ShowAs::Json => format!("{}\n", json(view)),
-        ShowAs::Metrics => metrics::text(view),
+        ShowAs::Words => to.write_all(words(view).as_bytes()),
+        ShowAs::Json => {
+            json(view, &mut *to)?;
+            to.write_all(b"\n")
+        }
+        ShowAs::Metrics => metrics::write(view, to),
     }
 }
 
@@ -262,7 +269,8 @@ fn words(view: &View<'_>) -> String {
     out
 }
 
-fn json(view: &View<'_>) -> serde_json::Value {
+/// All in one object. Lists that are as long as the ruleset are never there as a whole.
+fn json(view: &View<'_>, to: &mut dyn io::Write) -> serde_json::Result<()> {
     let status = view.status;
     let traffic = |t: Traffic| json!({ "frames": t.frames, "bytes": t.bytes });
     let ports: Vec<_> = status
@@ -303,7 +311,7 @@ fn json(view: &View<'_>) -> serde_json::Value {
     let (counters, account) = (&status.counters, status.account());
     let drops: serde_json::Map<_, _> =
         counters.all_drops().map(|(reason, count)| (reason.text().to_owned(), count.into())).collect();
-    json!({
+    let Value::Object(rest) = json!({
         "time": view.now as f64 / 1e9,
         "started": view.started as f64 / 1e9,
         "generation": view.generation.id,
@@ -335,8 +343,6 @@ fn json(view: &View<'_>) -> serde_json::Value {
             "missing": account.missing(),
         },
         "drops": drops,
-        "rules": most::rules(view),
-        "counters": most::counters(view),
         "flows": {
             "count": status.flows,
             "added": status.flow_counts.added,
@@ -359,5 +365,31 @@ fn json(view: &View<'_>) -> serde_json::Value {
         "queued": status.queued,
         "undelivered": status.undelivered,
         "elsewhere": status.elsewhere,
-    })
+    }) else {
+        return Ok(());
+    };
+    let mut serializer = serde_json::Serializer::new(to);
+    let mut object = serializer.serialize_map(None)?;
+    for (key, value) in &rest {
+        object.serialize_entry(key, value)?;
+    }
+    object.serialize_entry("rules", &Each(most::rules, view))?;
+    object.serialize_entry("counters", &Each(most::counters, view))?;
+    SerializeMap::end(object)
+}
+
+/// A list whose values are made one after the other, as they are written.
+struct Each<'v>(fn(&View<'_>, &mut dyn FnMut(Value) -> bool), &'v View<'v>);
+
+impl Serialize for Each<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut result = Ok(());
+        (self.0)(self.1, &mut |value| {
+            result = list.serialize_element(&value);
+            result.is_ok()
+        });
+        result?;
+        list.end()
+    }
 }

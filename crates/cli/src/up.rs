@@ -1,11 +1,10 @@
 //! `penstock up`: the dataplane of the network namespace, in the foreground.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
@@ -13,7 +12,6 @@ use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{
     Config, Driver, KeepState, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
 };
-use penstock_lang::names::Names;
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
 use penstock_program::cells::WORKERS;
@@ -281,7 +279,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         nft: nft::call_of,
         names: |coming| Box::new(SystemNames::expecting(coming)),
         files: || Box::new(SystemFiles::default()),
-        show: show::text,
+        show: show::write,
         profile: |lines| Profile(lines).to_string(),
         tracer,
         printer: || Box::new(LogLines { start: penstock_daemon::now() }),
@@ -314,26 +312,11 @@ impl Printer for LogLines {
     }
 }
 
-/// The printer of a generation's traces. Names are looked up by the thread that prints, which keeps what it found.
+/// The printer of a generation's traces. All that takes time or files is done here, not by the threads that print.
 fn tracer(generation: &Generation, now: u64) -> TracePrinter {
-    thread_local! {
-        static CURRENT: RefCell<Option<(u64, Tracer<'static>)>> = const { RefCell::new(None) };
-        static NAMES: &'static SystemNames = Box::leak(Box::default());
-    }
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let number = LAST.fetch_add(1, Ordering::Relaxed);
-    let generation = generation.clone();
-    Box::new(move |record, packet, out| {
-        CURRENT.with_borrow_mut(|current| {
-            if current.as_ref().is_none_or(|(of, _)| *of != number) {
-                let names: &'static dyn Names = NAMES.with(|names| *names);
-                *current = Some((number, Tracer::new(&generation, names, now)));
-            }
-            if let Some((_, tracer)) = current {
-                tracer.line(record, packet, out);
-            }
-        });
-    })
+    static NAMES: OnceLock<SystemNames> = OnceLock::new();
+    let tracer = Tracer::new(generation, NAMES.get_or_init(SystemNames::loaded), now);
+    Arc::new(move |record, packet, out| tracer.line(record, packet, out))
 }
 
 #[cfg(test)]

@@ -93,6 +93,9 @@ impl KeepState {
     }
 }
 
+/// Writes `penstock show`, piece by piece: rulesets may be large.
+pub type Show = fn(&View<'_>, ShowAs, &mut dyn io::Write) -> io::Result<()>;
+
 /// Prints what rules log.
 pub trait Printer: Send {
     /// Appends the line of a `log` statement, with its end, or nothing.
@@ -103,7 +106,7 @@ pub trait Printer: Send {
 }
 
 /// Prints the steps of traced packets: appends a line, or nothing.
-pub type TracePrinter = Box<dyn FnMut(&TraceRecord<'_>, &Packet, &mut String) + Send>;
+pub type TracePrinter = Arc<dyn Fn(&TraceRecord<'_>, &Packet, &mut String) + Send + Sync>;
 
 /// What is wanted, and how things are printed.
 pub struct Config {
@@ -143,7 +146,7 @@ pub struct Config {
     /// Programs that rules give packets to.
     pub queues: Vec<QueueConfig>,
     /// Prints `penstock show`.
-    pub show: fn(&View<'_>, ShowAs) -> String,
+    pub show: Show,
     /// Prints where time goes: names, times, ticks.
     pub profile: fn(Vec<(String, u64, u64)>) -> String,
     /// Prints traces with the rules of a generation at a time.
@@ -196,6 +199,7 @@ pub struct Daemon {
 pub fn run(config: Config) -> Result<(), String> {
     let signals = Signals::block();
     config.seccomp.into_iter().for_each(seccomp::want);
+    rights::lift_descriptor_limit();
     // It forks while this process is small and alone.
     let evaluator = Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;

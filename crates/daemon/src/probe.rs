@@ -5,8 +5,9 @@
 //! bounded queue. The path never waits for it; what finds no room is counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use penstock_lang::names::Names;
 use penstock_lang::session::remote::Changes;
@@ -25,6 +26,8 @@ use crate::daemon::Printer;
 
 /// Frames that wait for a client.
 const WAITING: usize = 4096;
+/// Bytes of them.
+const WAITING_BYTES: usize = 8 << 20;
 /// What tables of probes are called; no name in a ruleset has a space.
 const TABLE: &str = "capture ";
 const LINKTYPE_ETHERNET: u16 = 1;
@@ -42,17 +45,29 @@ pub(crate) struct Probe {
     /// Bytes of each frame.
     snaplen: usize,
     to: SyncSender<Captured>,
+    waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
 
 /// The side of the client.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    pub(crate) frames: Receiver<Captured>,
+    frames: Receiver<Captured>,
+    waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
 
 impl Frames {
+    /// The next one, if there is one in that time.
+    ///
+    /// # Errors
+    /// There is none, or there will be none any more.
+    pub(crate) fn next(&self, time: Duration) -> Result<Captured, RecvTimeoutError> {
+        let frame = self.frames.recv_timeout(time)?;
+        self.waiting.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
+        Ok(frame)
+    }
+
     /// Frames so far for which there was no room.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
@@ -68,16 +83,17 @@ impl Probe {
     /// Both its sides.
     pub(crate) fn new(number: u32, call: &CaptureCall) -> (Probe, Frames) {
         let (to, frames) = sync_channel(WAITING);
-        let lost = Arc::new(AtomicU64::new(0));
+        let (lost, waiting) = <(Arc<AtomicU64>, Arc<AtomicUsize>)>::default();
         let probe = Probe {
             number,
             group: call.group,
             device: call.device.clone(),
             snaplen: call.snaplen as usize,
             to,
+            waiting: waiting.clone(),
             lost: lost.clone(),
         };
-        (probe, Frames { frames, lost })
+        (probe, Frames { frames, waiting, lost })
     }
 
     /// Takes what a rule logs.
@@ -96,7 +112,10 @@ impl Probe {
             frame.len = frame.bytes.len() as u32;
         }
         frame.bytes.truncate(self.snaplen);
-        if self.to.try_send(frame).is_err() {
+        let len = frame.bytes.len();
+        let fits = self.waiting.fetch_add(len, Ordering::Relaxed) + len <= WAITING_BYTES;
+        if !fits || self.to.try_send(frame).is_err() {
+            self.waiting.fetch_sub(len, Ordering::Relaxed);
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }

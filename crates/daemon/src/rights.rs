@@ -83,6 +83,33 @@ pub(crate) fn keep_none() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
 }
 
+/// Lets this process have as many descriptors as it may: devices that come back need some, whatever clients do.
+pub(crate) fn lift_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit lives through both calls, of which the first one fills it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            // Raised to what is allowed it cannot be refused.
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Descriptors that clients may take: what is left of those that this process may have, but for some that devices which come
+/// back, metrics, files and queues need.
+pub(crate) fn spare_descriptors() -> usize {
+    /// Kept for others than clients.
+    const KEPT: usize = 512;
+    /// Where nothing is known: what Linux allows by default.
+    const USUAL: usize = 1024;
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let most = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(USUAL);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    most.saturating_sub(open + KEPT)
+}
+
 /// Gives up all capabilities of this thread, and of those that it starts, but the ones that are needed; none come back by
 /// running other programs.
 pub(crate) fn keep_only_needed() -> io::Result<()> {

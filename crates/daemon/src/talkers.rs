@@ -1,7 +1,11 @@
 //! Who talks most: flows in flowtables, and connections that are counted (`nf_conntrack_acct`), with the most bytes.
 
+use std::time::{Duration, Instant};
+
 use penstock_conntrack::{Direction, Tuple};
 use penstock_path::{Dataplane, FlowEntry};
+
+use crate::listing::PageSize;
 
 /// A flow or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,18 +20,29 @@ pub struct Talker {
     pub by: &'static str,
 }
 
-/// Connections that a page looks at.
-const CONNECTIONS: usize = 8192;
 /// So many are told.
 const MOST: usize = 1000;
 
-/// A part of all connections: those that count, and the number that the next part begins with, if there is one.
-pub(crate) fn page(path: &Dataplane, first: u32) -> (Vec<Talker>, Option<u32>) {
-    let mut found = Vec::new();
+/// A part of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct TalkersPage {
+    /// Those that count.
+    pub(crate) talkers: Vec<Talker>,
+    /// The number that the next part begins with, if there is one.
+    pub(crate) next: Option<u32>,
+    /// How long the worker was at it.
+    pub(crate) took: Duration,
+}
+
+/// The part that begins with a number.
+pub(crate) fn page(path: &Dataplane, first: u32, size: PageSize) -> TalkersPage {
+    let begun = Instant::now();
+    let mut page = TalkersPage::default();
+    let found = &mut page.talkers;
     for (seen, (number, entry)) in path.flow_entries(first).enumerate() {
-        if seen >= CONNECTIONS {
-            keep_most(&mut found);
-            return (found, Some(number));
+        if seen >= size.connections {
+            page.next = Some(number);
+            break;
         }
         let (connection, flow, by) = match entry {
             Some(FlowEntry::Flow(flow)) => {
@@ -50,8 +65,9 @@ pub(crate) fn page(path: &Dataplane, first: u32) -> (Vec<Talker>, Option<u32>) {
             found.push(Talker { tuple: *connection.tuple(Direction::Original), packets, bytes, by });
         }
     }
-    keep_most(&mut found);
-    (found, None)
+    keep_most(found);
+    page.took = begun.elapsed();
+    page
 }
 
 /// Lets go of all but those with the most bytes.

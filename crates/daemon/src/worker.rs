@@ -18,19 +18,21 @@ use crate::daemon::TracePrinter;
 use crate::frames::{receive_frames, send_from_host, take_burst, work_off};
 use crate::handed::Handed;
 use crate::inbox::Inbox;
-use crate::listing::{List, Page};
+use crate::listing::{List, Page, PageSize};
 use crate::ports::{Held, WireShare};
 use crate::probe::Probe;
 use crate::queues::{Program, queue_answer};
 use crate::sink::LiveSink;
 use crate::stages::{Doing, Stages};
 use crate::status::{PortStatus, Status, WorkerStatus};
-use crate::talkers::{self, Talker};
+use crate::talkers::{self, TalkersPage};
 use crate::{dhcp, log, now};
 
 /// Bursts from a wire before what follows from them leaves: the frames of AF_XDP leave in one call, which costs as much as
 /// sending twenty of them.
 const BURSTS: usize = 8;
+/// Requests between two bursts: others may leave them as fast as they are served.
+const REQUESTS: usize = 256;
 /// Nanoseconds after which time is passed on, with packets or without.
 const TICK: u64 = 20_000_000;
 /// Milliseconds to wait for frames when there are none; what has to do with time is late by that much at most.
@@ -52,7 +54,7 @@ pub(crate) enum Request {
     /// The device of a port is another from now on, or there is none.
     Wire(usize, Option<Box<WireShare>>),
     /// A page of a listing, from the connection with this number on.
-    List(List, u32, Sender<Page>),
+    List(List, u32, PageSize, Sender<Page>),
     /// What happened to flows, in words.
     FlowSummary(Sender<FlowSummary>),
     /// Whether devices can forward the flows of these flowtables.
@@ -61,8 +63,8 @@ pub(crate) enum Request {
     Dump(u32, u32, Sender<(String, Option<u32>)>),
     /// Connections of a dump, which are to be in the table. Answered with what is wrong.
     Load(String, Sender<Result<usize, String>>),
-    /// Flows and connections with the most bytes, among some from a number on; the number to go on with.
-    Talkers(u32, Sender<(Vec<Talker>, Option<u32>)>),
+    /// Flows and connections with the most bytes, among some from a number on.
+    Talkers(u32, PageSize, Sender<TalkersPage>),
     /// Code counts the time of rules and stages from now on, or not.
     Profile(Engine, bool),
     /// What it has counted: name, times, ticks.
@@ -141,7 +143,8 @@ impl Worker {
             return;
         }
         loop {
-            while let Some(request) = self.inbox.take() {
+            for _ in 0..REQUESTS {
+                let Some(request) = self.inbox.take() else { break };
                 if !self.serve(request) {
                     return;
                 }
@@ -350,8 +353,8 @@ impl Worker {
             Request::Status(to) => {
                 let _ = to.send(self.status());
             }
-            Request::List(list, first, to) => {
-                let _ = to.send(list.page(&self.path, first, now()));
+            Request::List(list, first, size, to) => {
+                let _ = to.send(list.page(&self.path, first, size, now()));
             }
             Request::CanOffload(flowtables, to) => {
                 let _ = to.send(self.path.can_offload(&flowtables));
@@ -368,8 +371,8 @@ impl Worker {
             Request::FlowSummary(to) => {
                 let _ = to.send(self.path.flow_summary());
             }
-            Request::Talkers(first, to) => {
-                let _ = to.send(talkers::page(&self.path, first));
+            Request::Talkers(first, size, to) => {
+                let _ = to.send(talkers::page(&self.path, first, size));
             }
             Request::Profile(engine, profile) => {
                 self.path.set_engine_with(engine, CompileOptions { profile, ..CompileOptions::default() });

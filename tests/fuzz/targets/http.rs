@@ -25,7 +25,7 @@ pub const TARGET: Target = Target {
 
 fn run(data: &[u8]) {
     let Some(path) = requested_path(data) else { return };
-    assert!(data.starts_with(b"GET "), "a request that does not get");
+    assert!(data.starts_with(b"GET ") || data.starts_with(b"HEAD "), "a request that does not get");
     assert!(!path.contains([' ', '?', '\r']), "{path}");
     let line = data.split(|b| *b == b'\r').next().unwrap_or_default();
     assert!(line.windows(path.len().max(1)).any(|w| w == path.as_bytes()) || path.is_empty(), "{path}");

@@ -21,14 +21,14 @@ const ARPHRD_ETHER: u16 = 1;
 
 /// What traces need of a ruleset: its rules as they were loaded, as `nft monitor` knows them.
 pub struct Tracer<'n> {
-    names: &'n dyn Names,
+    names: &'n (dyn Names + Sync),
     /// By family, table and handle.
     rules: HashMap<(Family, String), HashMap<u64, String>>,
 }
 
 impl<'n> Tracer<'n> {
     /// For the rules of a generation at a time (nanoseconds since the epoch).
-    pub fn new(generation: &Generation, names: &'n dyn Names, now: u64) -> Self {
+    pub fn new(generation: &Generation, names: &'n (dyn Names + Sync), now: u64) -> Self {
         let listing = Listing { generation, format: Format::default(), names, now };
         let mut rules = HashMap::new();
         for table in &generation.tables {
@@ -70,6 +70,7 @@ impl<'n> Tracer<'n> {
         let mut shown = shown(record.context.nfproto, &link, packet);
         shown.iif = record.input.map(|l| l.index);
         shown.oif = record.output.map(|l| l.index);
+        shown.devices = [record.input, record.output].map(|link| link.map(|l| &*l.name));
         shown.iif_type = record.input.map(|l| l.hardware_type());
         packet_line(place, &shown, Format::default(), self.names)
     }
@@ -106,6 +107,7 @@ fn shown<'p>(nfproto: u8, link: &'p [u8], packet: &'p Packet) -> TracedPacket<'p
     TracedPacket {
         iif: None,
         oif: None,
+        devices: [None; 2],
         iif_type: None,
         nfproto,
         link,

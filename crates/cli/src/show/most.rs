@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::names::SystemNames;
 
-/// Rules with a counter, as `nft list` has them but for the counter's numbers.
-pub fn rules(view: &View<'_>) -> Vec<Value> {
+/// Gives rules with a counter, as `nft list` has them but for the counter's numbers, one after the other until it is told
+/// `false`.
+pub fn rules(view: &View<'_>, to: &mut dyn FnMut(Value) -> bool) {
     let names = SystemNames::default();
     let format = Format { stateless: true, ..Format::default() };
     let listing = Listing { generation: view.generation, format, names: &names, now: view.now };
-    let mut out = Vec::new();
     for table in &view.generation.tables {
         for chain in &table.chains {
             for rule in &chain.rules {
@@ -24,7 +24,7 @@ pub fn rules(view: &View<'_>) -> Vec<Value> {
                     _ => None,
                 };
                 let Some(counter) = rule.snapshot(view.now).into_iter().find_map(counter) else { continue };
-                out.push(json!({
+                let go_on = to(json!({
                     "family": table.family.name(),
                     "table": &*table.name,
                     "chain": &*chain.name,
@@ -33,29 +33,32 @@ pub fn rules(view: &View<'_>) -> Vec<Value> {
                     "packets": counter.packets,
                     "bytes": counter.bytes,
                 }));
+                if !go_on {
+                    return;
+                }
             }
         }
     }
-    out
 }
 
-/// Named counters.
-pub fn counters(view: &View<'_>) -> Vec<Value> {
-    let mut out = Vec::new();
+/// Gives named counters, one after the other until it is told `false`.
+pub fn counters(view: &View<'_>, to: &mut dyn FnMut(Value) -> bool) {
     for table in &view.generation.tables {
         for object in &table.objects {
             if let ObjectValue::Counter(counter) = object.snapshot(view.now) {
-                out.push(json!({
+                let go_on = to(json!({
                     "family": table.family.name(),
                     "table": &*table.name,
                     "name": &*object.name,
                     "packets": counter.packets,
                     "bytes": counter.bytes,
                 }));
+                if !go_on {
+                    return;
+                }
             }
         }
     }
-    out
 }
 
 /// Flows and connections with the most bytes.

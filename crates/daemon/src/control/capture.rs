@@ -4,10 +4,11 @@ use std::io;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use super::admission::Rights;
 use super::connection::Client;
 use super::protocol::Message;
 use super::rules::Process;
-use super::server::{Rights, Server};
+use super::server::Server;
 use crate::evaluator::{End, Task};
 use crate::probe::{self, Probe};
 use crate::worker::Request;
@@ -164,7 +165,7 @@ impl Server {
         /// How soon a client that went away is noticed where nothing passes, and how often it is told of losses.
         const PULSE: Duration = Duration::from_millis(200);
         /// Bytes of frames told at once.
-        const TOGETHER: usize = 256 << 10;
+        const TOGETHER: usize = 64 << 10;
         if !call.is_sound() {
             client.say(&Message::Err("Error: the capture is malformed\n".into()))?;
             return Ok(Some(1));
@@ -203,12 +204,12 @@ impl Server {
         client.say(&Message::Lost(0))?;
         let mut told = 0;
         loop {
-            match seen.frames.recv_timeout(PULSE) {
+            match seen.next(PULSE) {
                 Ok(frame) => {
                     let mut bytes = Vec::new();
                     frame.put(&mut bytes);
                     while bytes.len() < TOGETHER
-                        && let Ok(frame) = seen.frames.try_recv()
+                        && let Ok(frame) = seen.next(Duration::ZERO)
                     {
                         frame.put(&mut bytes);
                     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_lang::session::Outcome;
 use penstock_lang::source::Files;
 
+use super::budget::Budget;
 use super::protocol::{Message, read, write};
 
 /// A connection.
@@ -16,22 +17,41 @@ pub(crate) struct Client {
     stream: RefCell<UnixStream>,
     /// Bytes of a message of it.
     limit: usize,
+    /// What it may be told, if that is bounded.
+    budget: Option<Budget>,
 }
+
+/// Bytes of a text that are told at once: who reads slowly holds no more of it.
+pub(super) const PIECE: usize = 64 << 10;
 
 /// How long a client may take to say something that is waited for, and to take what is said.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads until a point in time, however little comes at once.
+/// Reads and writes until a point in time, however little comes and goes at once.
 struct Until<'s>(&'s UnixStream, Instant);
+
+impl Until<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
 
 impl io::Read for Until<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = self.1.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.0.set_read_timeout(Some(left))?;
+        self.0.set_read_timeout(Some(self.left()?))?;
         self.0.read(to)
+    }
+}
+
+impl io::Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.set_write_timeout(Some(self.left()?))?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -55,8 +75,17 @@ impl AsFd for Client {
 impl Client {
     /// Whose messages have at most so many bytes.
     pub(crate) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { stream: RefCell::new(stream), limit })
+        Ok(Client { stream: RefCell::new(stream), limit, budget: None })
+    }
+
+    /// What is told from now on comes off the budget, which is ended by `None`.
+    pub(super) fn set_budget(&mut self, budget: Option<Budget>) {
+        self.budget = budget;
+    }
+
+    /// When what is told has to be told, if that is bounded.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.budget.as_ref().map(Budget::end)
     }
 
     /// A message, all of which has to come in that time.
@@ -82,8 +111,32 @@ impl Client {
         self.say(&Message::Exit(1))
     }
 
+    /// Says something, texts piece by piece.
     pub(crate) fn say(&self, message: &Message) -> io::Result<()> {
-        write(&mut *self.stream.borrow_mut(), message)
+        let (text, piece): (_, fn(String) -> Message) = match message {
+            Message::Out(text) => (text, Message::Out),
+            Message::Err(text) => (text, Message::Err),
+            other => return self.say_at_once(other, 0),
+        };
+        let mut rest = text.as_str();
+        while rest.len() > PIECE {
+            let (first, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+            self.say_at_once(&piece(first.to_owned()), first.len())?;
+            rest = more;
+        }
+        if rest.len() == text.len() {
+            return self.say_at_once(message, rest.len());
+        }
+        self.say_at_once(&piece(rest.to_owned()), rest.len())
+    }
+
+    fn say_at_once(&self, message: &Message, bytes: usize) -> io::Result<()> {
+        let mut until = Instant::now() + PATIENCE;
+        if let Some(budget) = &self.budget {
+            budget.spend(bytes)?;
+            until = until.min(budget.end());
+        }
+        write(&mut Until(&self.stream.borrow(), until), message)
     }
 
     /// An error if the client has closed the connection.
@@ -129,6 +182,40 @@ impl Client {
             Ok(_) => Err("not an answer".into()),
             Err(e) => Err(e.to_string()),
         }
+    }
+}
+
+/// A text for a client's standard output, which is told as soon as there is a piece of it.
+pub(super) struct Telling<'c> {
+    client: &'c Client,
+    bytes: Vec<u8>,
+}
+
+impl<'c> Telling<'c> {
+    pub(super) fn new(client: &'c Client) -> Self {
+        Telling { client, bytes: Vec::new() }
+    }
+}
+
+impl io::Write for Telling<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.get(..PIECE.saturating_sub(self.bytes.len())).unwrap_or(bytes);
+        self.bytes.extend_from_slice(taken);
+        if self.bytes.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(taken.len())
+    }
+
+    /// Tells what is there; the beginning of a letter waits for the rest of it.
+    fn flush(&mut self) -> io::Result<()> {
+        let whole = match std::str::from_utf8(&self.bytes) {
+            Err(e) if e.error_len().is_none() => e.valid_up_to(),
+            Ok(_) | Err(_) => self.bytes.len(),
+        };
+        let rest = self.bytes.split_off(whole);
+        let text = text(std::mem::replace(&mut self.bytes, rest));
+        if text.is_empty() { Ok(()) } else { self.client.say(&Message::Out(text)) }
     }
 }
 

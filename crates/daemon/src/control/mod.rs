@@ -9,6 +9,8 @@
 //! | [`protocol`] | what is said |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `peer` | who is at the other end |
+//! | `admission` | who is served at a time |
+//! | `budget` | what a call may cost |
 //! | `capture` | `penstock capture` |
 //! | `connection` | one of them |
 //! | `nft` | calls of `nft`, which a child of the evaluator serves |
@@ -17,6 +19,8 @@
 //! | `watchers` | who is told of changes and traces |
 
 mod address;
+mod admission;
+mod budget;
 mod capture;
 pub mod client;
 mod connection;
@@ -32,11 +36,12 @@ use std::time::Duration;
 use penstock_lang::session::Options;
 
 pub(crate) use address::{Listeners, RUNS_ALREADY, is_served, listen, remove as remove_sockets};
+pub(crate) use admission::Rights;
 pub use capture::{CaptureCall, Captured};
 pub(crate) use connection::{Client, ClientFiles, PATIENCE};
 pub use rules::Took;
 pub(crate) use rules::{Alone, Committed, Process, Rules, Submission};
-pub(crate) use server::{Rights, Server, Serving};
+pub(crate) use server::{Server, Serving};
 pub(crate) use watchers::{Broadcast, Heard};
 
 /// What `penstock nft` asks for, as its command line says it.

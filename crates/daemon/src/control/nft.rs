@@ -5,10 +5,11 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use super::admission::Rights;
 use super::connection::Client;
 use super::protocol::Message;
 use super::rules::Process;
-use super::server::{Rights, Server};
+use super::server::Server;
 use crate::evaluator::{Attendance, End, Task};
 
 impl Server {

@@ -402,8 +402,8 @@ impl Rules {
     }
 
     fn trace(&self, generation: &Generation) {
-        let now = now();
-        self.workers.tell(|| Request::Trace(Some(((self.tracer)(generation, now), self.traces.clone()))));
+        let printer = (self.tracer)(generation, now());
+        self.workers.tell(|| Request::Trace(Some((printer.clone(), self.traces.clone()))));
     }
 
     /// Begins to tell of traces.

@@ -1,39 +1,38 @@
 //! Connections: who they are, what they may, and what they ask.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_path::{Engine, FlowSummary};
-use serde::{Deserialize, Serialize};
 
 use super::address::Listeners;
-use super::connection::{Client, PATIENCE};
+use super::admission::{Admission, Rights, SHORT};
+use super::budget::{Budget, Exceeded, Pace};
+use super::connection::{Client, PATIENCE, Telling};
 use super::peer::Peer;
-use super::protocol::{LONGEST, Message};
+use super::protocol::Message;
 use super::{CaptureCall, Rules, ShowAs};
 use crate::daemon::{Config, View};
 use crate::evaluator::Evaluator;
-use crate::listing::{List, Page};
-use crate::log;
+use crate::listing::{List, Page, PageSize};
 use crate::offload::Offload;
 use crate::seccomp::{self, Thread};
 use crate::status::Status;
-use crate::talkers::{Talker, keep_most};
+use crate::talkers::{Talker, TalkersPage, keep_most};
 use crate::worker::Request;
 use crate::workers::Workers;
+use crate::{log, rights};
 
-/// Clients at a time, and of these such that may only look: so there is always room for those who may act.
-const CLIENTS: usize = 64;
-const LOOKERS: usize = 32;
-/// Longest message of a client that may only look: only what changes a ruleset is long.
-const SHORT: usize = 64 << 10;
+/// How long those who may only look have to say what they want.
+const HEARD: Duration = Duration::from_secs(5);
+/// What an answer that is no listing counts as, of a worker's time.
+const SHORT_ANSWER: Duration = Duration::from_micros(100);
 /// How long the worker may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -46,8 +45,9 @@ pub(crate) struct Server {
     pub(crate) evaluator: Arc<Evaluator>,
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
-    clients: AtomicUsize,
-    lookers: AtomicUsize,
+    admission: Arc<Admission>,
+    /// How often workers are asked for those who may only look.
+    pace: Pace,
     /// Held by who counts time.
     counting: Mutex<()>,
     /// Nanoseconds since the epoch.
@@ -86,23 +86,6 @@ impl Serving {
     }
 }
 
-/// What a client may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Rights {
-    All,
-    Look,
-}
-
-impl Rights {
-    /// Bytes of the longest message of such a client.
-    pub(crate) fn longest(self) -> usize {
-        match self {
-            Rights::All => LONGEST,
-            Rights::Look => SHORT,
-        }
-    }
-}
-
 /// What the code of all workers has counted, line by line.
 fn together(all: Vec<Vec<(String, u64, u64)>>) -> Vec<(String, u64, u64)> {
     let mut lines: Vec<(String, u64, u64)> = Vec::new();
@@ -128,8 +111,8 @@ impl Server {
         evaluator: Arc<Evaluator>,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        let (clients, lookers, counting) = Default::default();
-        let started = crate::now();
+        let admission = Admission::new(config.readers, rights::spare_descriptors());
+        let (pace, counting, started) = (Pace::new(), Mutex::default(), crate::now());
         Arc::new(Server {
             rules,
             workers,
@@ -137,8 +120,8 @@ impl Server {
             config,
             evaluator,
             end,
-            clients,
-            lookers,
+            admission,
+            pace,
             counting,
             started,
         })
@@ -151,68 +134,70 @@ impl Server {
             let stream = match stream {
                 Ok(stream) => stream,
                 Err(e) if e.kind() == io::ErrorKind::InvalidInput => return,
+                // The client has gone meanwhile, or there are no descriptors.
                 Err(_) => {
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(10));
                     continue;
                 }
             };
-            if self.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
-                self.clients.fetch_sub(1, Ordering::Relaxed);
-                // There is room for it in a socket that is new: nobody waits.
-                let _ = Client::new(stream, SHORT).and_then(|client| client.refuse("too many clients"));
-                continue;
-            }
-            let server = self.clone();
-            let started = Builder::new().name("client".into()).spawn(move || {
-                seccomp::enter(Thread::Client);
-                // Whoever goes away in the middle has no more to be told.
-                let _ = server.client(stream, most);
-                server.clients.fetch_sub(1, Ordering::Relaxed);
-            });
-            if started.is_err() {
-                self.clients.fetch_sub(1, Ordering::Relaxed);
-            }
+            // Whoever goes away in the middle has no more to be told.
+            let _ = self.clone().begin(stream, most);
         }
     }
 
-    fn client(&self, stream: UnixStream, most: Rights) -> io::Result<()> {
+    /// Serves a client on a thread of its own, or turns it away.
+    fn begin(self: Arc<Self>, stream: UnixStream, most: Rights) -> io::Result<()> {
         let peer = Peer::of(&stream)?;
-        if most == Rights::All && peer.is_trusted() {
-            return self.serve_one(peer, Client::new(stream, LONGEST)?, Rights::All);
-        }
-        let client = Client::new(stream, SHORT)?;
-        if !self.config.readers {
-            return client.refuse(NOT_PERMITTED);
-        }
-        if self.lookers.fetch_add(1, Ordering::Relaxed) >= LOOKERS {
-            self.lookers.fetch_sub(1, Ordering::Relaxed);
-            return client.refuse("too many clients");
-        }
-        // What they make us do has time.
-        // SAFETY: no pointers; 0 is the calling thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-        let result = self.serve_one(peer, client, Rights::Look);
-        self.lookers.fetch_sub(1, Ordering::Relaxed);
-        result
+        let place = match self.admission.admit(peer, most) {
+            Ok(place) => place,
+            Err(reason) => {
+                // There is room for it in a socket that is new: nobody waits.
+                stream.set_nonblocking(true)?;
+                return Client::new(stream, SHORT)?.refuse(reason);
+            }
+        };
+        Builder::new().name("client".into()).spawn(move || {
+            seccomp::enter(Thread::Client);
+            // As above.
+            let _ = self.client(peer, stream, place.rights);
+            drop(place);
+        })?;
+        Ok(())
     }
 
-    fn serve_one(&self, peer: Peer, client: Client, rights: Rights) -> io::Result<()> {
+    fn client(&self, peer: Peer, stream: UnixStream, rights: Rights) -> io::Result<()> {
+        if rights == Rights::Look {
+            // What they make us do has time.
+            // SAFETY: no pointers; 0 is the calling thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        }
+        self.serve_one(peer, Client::new(stream, rights.longest())?, rights)
+    }
+
+    fn serve_one(&self, peer: Peer, mut client: Client, rights: Rights) -> io::Result<()> {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
         let process = (peer.process, name.trim().to_owned());
-        let message = client.hear(PATIENCE)?;
+        let looks = rights == Rights::Look;
+        let message = client.hear(if looks { HEARD } else { PATIENCE })?;
+        if matches!(message, Message::Show(_) | Message::Connections | Message::Flows) {
+            client.set_budget(Some(Budget::of_listing(looks)));
+            let told = self.listing(&client, &message, looks);
+            client.set_budget(None);
+            return match told {
+                Ok(()) => client.say(&Message::Exit(0)),
+                Err(e) => match Exceeded::of(&e) {
+                    Some(reason) => client.refuse(&reason.to_string()),
+                    None => Err(e),
+                },
+            };
+        }
         let status = match message {
             Message::Nft(args) => match self.nft(&client, args, rights, &process)? {
                 Some(status) => status,
                 // A child has told it all.
                 None => return Ok(()),
             },
-            Message::Show(how) => {
-                client.say(&Message::Out(self.shown(how)?))?;
-                0
-            }
             Message::Stages(milliseconds) if rights == Rights::All => self.stages(&client, milliseconds)?,
-            Message::Connections => self.list(&client, List::Connections)?,
-            Message::Flows => self.list(&client, List::Flows)?,
             Message::Down | Message::Confirm | Message::Capture(_) | Message::Stages(_)
                 if rights == Rights::Look =>
             {
@@ -249,25 +234,57 @@ impl Server {
         self.workers.ask(request, ANSWER).ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 
-    /// Asks one worker after the other for page after page, between which packets pass; a page says with which number the next
-    /// one begins.
+    /// Asks one worker after the other for page after page, between which packets pass. A page says with which number the next
+    /// one begins, and how long it took. With an end, somebody asks who may only look, and who waits until the workers have
+    /// time, until that end.
     fn pages<T>(
         &self,
-        request: impl Fn(u32, std::sync::mpsc::Sender<T>) -> Request,
-        mut page: impl FnMut(T) -> io::Result<Option<u32>>,
+        looks: Option<Instant>,
+        request: impl Fn(u32, PageSize, std::sync::mpsc::Sender<T>) -> Request,
+        mut page: impl FnMut(T) -> io::Result<(Option<u32>, Duration)>,
     ) -> io::Result<()> {
+        /// What a page costs besides its contents.
+        const LEAST: Duration = Duration::from_micros(20);
+        let size = if looks.is_some() { PageSize::SMALL } else { PageSize::LARGE };
         for worker in 0..self.workers.count() {
             let mut next = Some(0);
             while let Some(first) = next {
-                let answer = self.workers.ask_one(worker, |to| request(first, to), ANSWER);
-                next = page(answer.ok_or(io::ErrorKind::TimedOut)?)?;
+                looks.map_or(Ok(()), |end| self.pace.wait(end, LEAST))?;
+                let answer = self.workers.ask_one(worker, |to| request(first, size, to), ANSWER);
+                let took;
+                (next, took) = page(answer.ok_or(io::ErrorKind::TimedOut)?)?;
+                if looks.is_some() {
+                    self.pace.took(took);
+                }
             }
         }
         Ok(())
     }
 
-    /// What there is to show.
-    pub(crate) fn shown(&self, how: ShowAs) -> io::Result<String> {
+    /// Tells a client of the state, or of connections or flows.
+    fn listing(&self, client: &Client, message: &Message, looks: bool) -> io::Result<()> {
+        let looks = client.end().filter(|_| looks);
+        match message {
+            Message::Show(how) => {
+                let mut telling = Telling::new(client);
+                self.show_to(*how, looks, &mut telling)?;
+                telling.flush()
+            }
+            Message::Flows => self.list(client, List::Flows, looks),
+            _ => self.list(client, List::Connections, looks),
+        }
+    }
+
+    /// Writes what there is to show.
+    ///
+    /// # Errors
+    /// A worker does not answer; or what `to` says.
+    pub(crate) fn show(&self, how: ShowAs, to: &mut dyn Write) -> io::Result<()> {
+        self.show_to(how, None, to)
+    }
+
+    fn show_to(&self, how: ShowAs, looks: Option<Instant>, to: &mut dyn Write) -> io::Result<()> {
+        looks.map_or(Ok(()), |end| self.pace.wait(end, SHORT_ANSWER))?;
         let all: Vec<Status> = self.ask(Request::Status)?;
         let together = |mut all: Status, more| {
             all.add(more);
@@ -275,8 +292,8 @@ impl Server {
         };
         let mut status = all.into_iter().reduce(together).ok_or(io::ErrorKind::NotFound)?;
         status.offloaded = self.offload.status();
+        let talkers = if how == ShowAs::Json { self.talkers(looks)? } else { Vec::new() };
         let generation = self.rules.generation();
-        let talkers = if how == ShowAs::Json { self.talkers()? } else { Vec::new() };
         let view = View {
             status: &status,
             talkers: &talkers,
@@ -286,16 +303,16 @@ impl Server {
             started: self.started,
             now: crate::now(),
         };
-        Ok((self.config.show)(&view, how))
+        (self.config.show)(&view, how, to)
     }
 
     /// Who talks most, found part by part: packets pass between two of them.
-    fn talkers(&self) -> io::Result<Vec<Talker>> {
+    fn talkers(&self, looks: Option<Instant>) -> io::Result<Vec<Talker>> {
         let mut all = Vec::new();
-        self.pages(Request::Talkers, |(some, next)| {
-            all.extend(some);
+        self.pages(looks, Request::Talkers, |page: TalkersPage| {
+            all.extend(page.talkers);
             keep_most(&mut all);
-            Ok(next)
+            Ok((page.next, page.took))
         })?;
         Ok(all)
     }
@@ -328,19 +345,18 @@ impl Server {
     }
 
     /// Says a listing page by page, between which packets pass.
-    fn list(&self, client: &Client, list: List) -> io::Result<u8> {
-        let request = |first, to| Request::List(list, first, to);
-        self.pages(request, |page: Page| {
-            if !page.text.is_empty() {
-                client.say(&Message::Out(page.text))?;
-            }
-            Ok(page.next)
+    fn list(&self, client: &Client, list: List, looks: Option<Instant>) -> io::Result<()> {
+        let mut telling = Telling::new(client);
+        let request = |first, size, to| Request::List(list, first, size, to);
+        self.pages(looks, request, |page: Page| {
+            telling.write_all(page.text.as_bytes())?;
+            Ok((page.next, page.took))
         })?;
         if list == List::Flows {
             let mut all = FlowSummary::default();
             self.ask(Request::FlowSummary)?.iter().for_each(|summary| all.add(summary));
-            client.say(&Message::Out(all.to_string()))?;
+            write!(telling, "{all}")?;
         }
-        Ok(0)
+        telling.flush()
     }
 }

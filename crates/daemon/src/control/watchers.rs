@@ -1,22 +1,63 @@
 //! Who is told of changes and traces. Nobody waits for a watcher: one that is too slow misses lines, and is told so.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Texts that wait for a watcher.
 const WAITING: usize = 4096;
+/// Bytes of them.
+const WAITING_BYTES: usize = 256 << 10;
 
 /// Tells all watchers the same.
 #[derive(Debug, Default)]
 pub(crate) struct Broadcast {
-    to: Mutex<Vec<(SyncSender<String>, Arc<AtomicU64>)>>,
+    to: Mutex<Vec<Watcher>>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    to: SyncSender<Arc<str>>,
+    waiting: Arc<AtomicUsize>,
+    missed: Arc<AtomicU64>,
+}
+
+/// Texts on their way to one watcher, in their order.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    from: Receiver<Arc<str>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Texts {
+    fn taken(&self, text: &str) -> String {
+        self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
+        text.to_owned()
+    }
+
+    /// The next one, as soon as it is there.
+    ///
+    /// # Errors
+    /// It is not there in that time, or there will be none any more.
+    pub(crate) fn recv_timeout(&self, time: Duration) -> Result<String, RecvTimeoutError> {
+        self.from.recv_timeout(time).map(|text| self.taken(&text))
+    }
+
+    /// The next one, if it is there.
+    ///
+    /// # Errors
+    /// It is not, or there will be none any more.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests do not wait"))]
+    pub(crate) fn try_recv(&self) -> Result<String, TryRecvError> {
+        self.from.try_recv().map(|text| self.taken(&text))
+    }
 }
 
 /// What one watcher is told.
 #[derive(Debug)]
 pub(crate) struct Heard {
-    pub(crate) texts: Receiver<String>,
+    pub(crate) texts: Texts,
     missed: Arc<AtomicU64>,
 }
 
@@ -30,10 +71,11 @@ impl Heard {
 impl Broadcast {
     /// One more watcher.
     pub(crate) fn subscribe(&self) -> Heard {
-        let (sender, texts) = sync_channel(WAITING);
-        let missed = Arc::new(AtomicU64::new(0));
-        self.to.lock().unwrap_or_else(PoisonError::into_inner).push((sender, missed.clone()));
-        Heard { texts, missed }
+        let (to, from) = sync_channel(WAITING);
+        let (missed, waiting) = <(Arc<AtomicU64>, Arc<AtomicUsize>)>::default();
+        let watcher = Watcher { to, waiting: waiting.clone(), missed: missed.clone() };
+        self.to.lock().unwrap_or_else(PoisonError::into_inner).push(watcher);
+        Heard { texts: Texts { from, waiting }, missed }
     }
 
     /// Says something; those who are gone are forgotten.
@@ -41,15 +83,17 @@ impl Broadcast {
         if text.is_empty() {
             return;
         }
-        self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(|(to, missed)| {
-            match to.try_send(text.to_owned()) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    missed.fetch_add(1, Ordering::Relaxed);
-                    true
-                }
-                Err(TrySendError::Disconnected(_)) => false,
+        let text: Arc<str> = text.into();
+        self.to.lock().unwrap_or_else(PoisonError::into_inner).retain(|Watcher { to, waiting, missed }| {
+            let before = waiting.fetch_add(text.len(), Ordering::Relaxed);
+            // One text finds room, however long it is.
+            let fits = before == 0 || before + text.len() <= WAITING_BYTES;
+            let said = if fits { to.try_send(text.clone()) } else { Err(TrySendError::Full(text.clone())) };
+            if said.is_err() {
+                waiting.fetch_sub(text.len(), Ordering::Relaxed);
+                missed.fetch_add(1, Ordering::Relaxed);
             }
+            !matches!(said, Err(TrySendError::Disconnected(_)))
         });
     }
 
@@ -72,6 +116,12 @@ mod tests {
             assert_eq!(quick.texts.try_recv(), Ok(number.to_string()));
         }
         assert_eq!((slow.take_missed(), slow.take_missed(), quick.take_missed()), (7, 0, 0));
+        let long = "x".repeat(WAITING_BYTES / 2);
+        (0..5).for_each(|_| all.say(&long));
+        let heard = std::iter::from_fn(|| quick.texts.try_recv().ok()).count();
+        assert_eq!((heard, quick.take_missed()), (2, 3), "bytes are bounded");
+        all.say(&long.repeat(3));
+        assert!(quick.texts.try_recv().is_ok(), "one text finds room");
         drop((slow, quick));
         all.say("to nobody");
         assert!(!all.is_heard());

@@ -32,6 +32,8 @@ pub struct TracedPacket<'a> {
     pub iif: Option<u32>,
     /// Index of the device it goes out on.
     pub oif: Option<u32>,
+    /// Names of these devices, where they are known; others are looked up.
+    pub devices: [Option<&'a str>; 2],
     /// `ARPHRD_*` of the device it came in on.
     pub iif_type: Option<u16>,
     /// `NFPROTO_*` of the hook: 2 and 10 in inet chains.
@@ -92,9 +94,9 @@ pub fn packet_line(
     let mut printer = Printer::new(format, names);
     printer.push(&start(place));
     printer.push("packet: ");
-    for (key, index) in [("iif", packet.iif), ("oif", packet.oif)] {
+    for ((key, index), known) in [("iif", packet.iif), ("oif", packet.oif)].into_iter().zip(packet.devices) {
         if let Some(index) = index {
-            match names.interface_name(index) {
+            match known.map(str::to_owned).or_else(|| names.interface_name(index)) {
                 Some(name) => printer.write(format_args!("{key} \"{name}\" ")),
                 None => printer.write(format_args!("{key} {index} ")),
             }
@@ -351,7 +353,16 @@ mod tests {
     fn line(family: Family, nfproto: u8, link: &[u8], network: &[u8], transport: &[u8]) -> String {
         let place = Place { id: 0xdcab_d2cf, family, table: "t", chain: "c" };
         let iif_type = (!link.is_empty()).then_some(1);
-        let packet = TracedPacket { iif: Some(3), oif: None, iif_type, nfproto, link, network, transport };
+        let packet = TracedPacket {
+            iif: Some(3),
+            oif: None,
+            devices: [None; 2],
+            iif_type,
+            nfproto,
+            link,
+            network,
+            transport,
+        };
         let format = Format { numeric_protocol: true, ..Format::default() };
         packet_line(&place, &packet, format, &NoNames)
             .strip_prefix(&format!("trace id dcabd2cf {} t c packet: iif 3 ", family.name()))

@@ -1,0 +1,166 @@
+//! Who is served at a time: places that only root can take, and places of those who may only look.
+//!
+//! A stranger is turned away before anything is done for it. Those who may only look have places of their own, of which one
+//! user gets some; so whatever they do, root finds a place. The kernel says who asks, so it is the same by whatever
+//! socket a client comes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use penstock_lang::session::NOT_PERMITTED;
+use serde::{Deserialize, Serialize};
+
+use super::peer::Peer;
+use super::protocol::LONGEST;
+
+/// Places of root.
+const ROOTS: usize = 64;
+/// Places of those who may only look.
+const LOOKERS: usize = 32;
+/// Places of one user of them.
+const EACH: usize = 8;
+/// Descriptors that a client takes: its connection, files with names, and what changes are evaluated with.
+const DESCRIPTORS: usize = 6;
+/// Fewest places of root, however few descriptors there are.
+const FEWEST: usize = 4;
+
+/// What a client may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Rights {
+    /// Everything.
+    All,
+    /// List, show, and have a change checked.
+    Look,
+}
+
+/// Longest message of a client that may only look: only what changes a ruleset is long.
+pub(super) const SHORT: usize = 64 << 10;
+
+impl Rights {
+    /// Bytes of the longest message of such a client.
+    pub(crate) fn longest(self) -> usize {
+        match self {
+            Rights::All => LONGEST,
+            Rights::Look => SHORT,
+        }
+    }
+}
+
+/// All places.
+#[derive(Debug)]
+pub(super) struct Admission {
+    /// Others than root may look.
+    readers: bool,
+    roots: usize,
+    lookers: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    roots: usize,
+    /// Users who may only look, an entry for each place that they have.
+    lookers: Vec<u32>,
+}
+
+/// A client's place, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    of: Arc<Admission>,
+    user: u32,
+    pub(super) rights: Rights,
+}
+
+impl Admission {
+    /// As many places as there are descriptors for: `spare` can be opened, and are meant for clients.
+    pub(super) fn new(readers: bool, spare: usize) -> Arc<Self> {
+        let clients = spare / DESCRIPTORS;
+        let lookers = LOOKERS.min(clients / 3);
+        let roots = ROOTS.min(clients - lookers).max(FEWEST);
+        Arc::new(Admission { readers, roots, lookers, taken: Mutex::default() })
+    }
+
+    /// Gives a place to a client, who has those rights at most by the socket that it came by.
+    ///
+    /// # Errors
+    /// There is none for it: a sentence.
+    pub(super) fn admit(self: &Arc<Self>, peer: Peer, most: Rights) -> Result<Place, &'static str> {
+        const TOO_MANY: &str = "too many clients";
+        let place = |rights| Place { of: self.clone(), user: peer.user, rights };
+        if most == Rights::All && peer.is_trusted() {
+            let mut taken = self.taken();
+            if taken.roots >= self.roots {
+                return Err(TOO_MANY);
+            }
+            taken.roots += 1;
+            return Ok(place(Rights::All));
+        }
+        if !self.readers {
+            return Err(NOT_PERMITTED);
+        }
+        let mut taken = self.taken();
+        let own = taken.lookers.iter().filter(|user| **user == peer.user).count();
+        if own >= EACH || taken.lookers.len() >= self.lookers {
+            return Err(TOO_MANY);
+        }
+        taken.lookers.push(peer.user);
+        Ok(place(Rights::Look))
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        match self.rights {
+            Rights::All => taken.roots -= 1,
+            Rights::Look => {
+                if let Some(place) = taken.lookers.iter().position(|user| *user == self.user) {
+                    taken.lookers.swap_remove(place);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many of a user ask at once; how many places they get.
+    fn flood(of: &Arc<Admission>, user: u32, many: usize) -> Vec<Place> {
+        (0..many).filter_map(|_| of.admit(Peer { process: 1, user }, Rights::All).ok()).collect()
+    }
+
+    #[test]
+    fn strangers_get_no_place() {
+        let of = Admission::new(false, 10_000);
+        let refused = of.admit(Peer { process: 1, user: 65534 }, Rights::All).expect_err("it is a stranger");
+        assert_eq!(refused, NOT_PERMITTED);
+        assert_eq!(flood(&of, 0, 100).len(), ROOTS);
+    }
+
+    #[test]
+    fn whoever_floods_there_is_room_for_others() {
+        let of = Admission::new(true, 10_000);
+        let mut all: Vec<Vec<Place>> = (1000..1003).map(|user| flood(&of, user, 100)).collect();
+        assert!(all.iter().all(|places| places.len() == EACH));
+        assert_eq!(flood(&of, 0, 20).len(), 20);
+        let others = flood(&of, 7, 100);
+        assert_eq!(others.len(), EACH, "one user does not take all places");
+        assert_eq!(flood(&of, 8, 1).len(), 0, "all places of those who look are taken");
+        assert_eq!(flood(&of, 0, 100).len(), ROOTS);
+        all.remove(0);
+        assert_eq!(flood(&of, 8, 100).len(), EACH, "places are given back");
+    }
+
+    #[test]
+    fn where_descriptors_are_few_so_are_places() {
+        for (spare, roots, lookers) in [(10_000, 64, 32), (120, 14, 6), (0, FEWEST, 0)] {
+            let of = Admission::new(true, spare);
+            assert_eq!((of.roots, of.lookers), (roots, lookers), "{spare}");
+        }
+    }
+}
