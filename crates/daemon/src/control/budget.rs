@@ -56,6 +56,12 @@ impl Budget {
         Budget { end: Instant::now() + time, bytes: Cell::new(bytes) }
     }
 
+    /// So many bytes, and all the time that a test takes.
+    #[cfg(test)]
+    pub(super) fn for_test(bytes: u64) -> Self {
+        Budget { end: Instant::now() + ROOT_TIME, bytes: Cell::new(bytes) }
+    }
+
     /// When it is over.
     pub(super) fn end(&self) -> Instant {
         self.end

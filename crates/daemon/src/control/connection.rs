@@ -113,21 +113,29 @@ impl Client {
 
     /// Says something, texts piece by piece.
     pub(crate) fn say(&self, message: &Message) -> io::Result<()> {
-        let (text, piece): (_, fn(String) -> Message) = match message {
-            Message::Out(text) => (text, Message::Out),
-            Message::Err(text) => (text, Message::Err),
-            other => return self.say_at_once(other, 0),
-        };
-        let mut rest = text.as_str();
-        while rest.len() > PIECE {
-            let (first, more) = rest.split_at(rest.floor_char_boundary(PIECE));
-            self.say_at_once(&piece(first.to_owned()), first.len())?;
-            rest = more;
+        match message {
+            Message::Out(text) => self.say_pieces(text, Message::Out),
+            Message::Err(text) => self.say_pieces(text, Message::Err),
+            other => self.say_at_once(other, 0),
         }
-        if rest.len() == text.len() {
-            return self.say_at_once(message, rest.len());
+    }
+
+    /// What is for standard output, piece by piece.
+    pub(crate) fn say_text(&self, text: &str) -> io::Result<()> {
+        self.say_pieces(text, Message::Out)
+    }
+
+    fn say_pieces(&self, mut text: &str, message: fn(String) -> Message) -> io::Result<()> {
+        while !text.is_empty() {
+            let mut len = text.len().min(PIECE);
+            while !text.is_char_boundary(len) {
+                len -= 1;
+            }
+            let (piece, rest) = text.split_at(len);
+            self.say_at_once(&message(piece.to_owned()), len)?;
+            text = rest;
         }
-        self.say_at_once(&piece(rest.to_owned()), rest.len())
+        Ok(())
     }
 
     fn say_at_once(&self, message: &Message, bytes: usize) -> io::Result<()> {
@@ -156,19 +164,6 @@ impl Client {
         }
         if !outcome.stderr.is_empty() {
             self.say(&Message::Err(outcome.stderr.clone()))?;
-        }
-        Ok(())
-    }
-
-    /// What is for standard output, piece by piece.
-    pub(crate) fn say_text(&self, mut text: &str) -> io::Result<()> {
-        /// Bytes of a piece.
-        const PIECE: usize = 1 << 20;
-        while !text.is_empty() {
-            let at = if text.len() <= PIECE { text.len() } else { text.floor_char_boundary(PIECE) };
-            let (piece, rest) = text.split_at(at);
-            self.say(&Message::Out(piece.to_owned()))?;
-            text = rest;
         }
         Ok(())
     }
@@ -239,4 +234,55 @@ impl Files for ClientFiles<'_> {
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::budget::Exceeded;
+    use std::io::Write;
+
+    #[test]
+    fn long_texts_come_in_pieces_and_whole() {
+        let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+        // Pieces would end inside of a letter.
+        let text = "xé".repeat(PIECE);
+        let said = text.clone();
+        let teller = std::thread::spawn(move || {
+            let client = Client::new(ours, PIECE).expect("a client");
+            client.say(&Message::Err(said.clone())).expect("somebody reads");
+            let mut telling = Telling::new(&client);
+            for byte in said.as_bytes() {
+                telling.write_all(&[*byte]).expect("somebody reads");
+            }
+            telling.flush().expect("somebody reads");
+            client.say(&Message::Exit(0)).expect("somebody reads");
+        });
+        let (mut out, mut errors) = (String::new(), String::new());
+        loop {
+            match read(&mut theirs, PIECE + 1).expect("no message is longer") {
+                Message::Out(piece) => out += &piece,
+                Message::Err(piece) => errors += &piece,
+                message => break assert_eq!(message, Message::Exit(0)),
+            }
+        }
+        teller.join().expect("it is done");
+        assert!(out == text && errors == text);
+    }
+
+    #[test]
+    fn what_exceeds_its_budget_is_cut_and_says_so() {
+        let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+        let mut client = Client::new(ours, PIECE).expect("a client");
+        client.set_budget(Some(Budget::for_test(10)));
+        client.say(&Message::Out("12345678".into())).expect("there is room");
+        let error = client.say(&Message::Out("123".into())).expect_err("it is too much");
+        let reason = Exceeded::of(&error).expect("that is the reason");
+        client.set_budget(None);
+        client.refuse(&reason.to_string()).expect("there is room");
+        let mut heard = || read(&mut theirs, PIECE).expect("a message");
+        assert_eq!(heard(), Message::Out("12345678".into()));
+        let said = "Error: the listing is incomplete: it is longer than is allowed\n";
+        assert_eq!((heard(), heard()), (Message::Err(said.into()), Message::Exit(1)));
+    }
 }
