@@ -3,6 +3,7 @@
 
 use penstock_conntrack::{Conntrack, Direction, Tuple, status};
 use penstock_packet::{Ct, Packet};
+use penstock_random::Random;
 use penstock_wire::protocol;
 
 use crate::choose::{Flows, unique_tuple};
@@ -87,7 +88,7 @@ pub fn is_bound(status: u32, manip: Manip) -> bool {
 
 /// Binds a connection that is not confirmed yet to what a rule says (`nf_nat_setup_info()`). Confirmed ones stay as they
 /// are. `false` if it is bound already, or has no tuple that could be translated: the packet is to be dropped.
-pub fn bind(table: &mut Conntrack, n: u32, range: &Range, manip: Manip, random: &mut fastrand::Rng) -> bool {
+pub fn bind(table: &mut Conntrack, n: u32, range: &Range, manip: Manip, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     if connection.status() & status::CONFIRMED != 0 {
         return true;
@@ -116,7 +117,7 @@ pub fn bind(table: &mut Conntrack, n: u32, range: &Range, manip: Manip, random: 
 
 /// Binds a connection that no rule translates: it keeps its address, and its port unless another connection has that
 /// (`nf_nat_alloc_null_binding()`).
-pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut fastrand::Rng) -> bool {
+pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let reply = connection.tuple(Direction::Reply);
     let address = match manip {
@@ -129,7 +130,7 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
 /// Binds a connection that a translated one announced: its source becomes what the other side of that one sees, its
 /// destination what was announced before it was translated (`nf_nat_follow_master()`). Does nothing for others. `false` if
 /// the packet is to be dropped.
-pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut fastrand::Rng) -> bool {
+pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let bound = status::CONFIRMED | status::NAT_DONE_MASK;
     let Some(follow) = connection.follow().filter(|_| connection.status() & bound == 0) else { return true };

@@ -6,6 +6,7 @@
 //! one to the other; ports that the kernel draws at random are drawn from a generator that the caller owns.
 
 use penstock_conntrack::{Tuple, tuple};
+use penstock_random::Random;
 use penstock_wire::jhash::{jhash, reciprocal_scale};
 use penstock_wire::protocol;
 
@@ -57,7 +58,7 @@ pub fn unique_tuple(
     range: &Range,
     manip: Manip,
     flows: &mut impl Flows,
-    random: &mut fastrand::Rng,
+    random: &mut Random,
 ) -> Tuple {
     let keep = range.flags & PROTO_RANDOM_ALL == 0;
     if manip == Manip::Source && keep {
@@ -179,13 +180,7 @@ fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(
 }
 
 /// Searches a free port (`nf_nat_l4proto_unique_tuple()`).
-fn identifier(
-    t: &mut Tuple,
-    range: &Range,
-    manip: Manip,
-    flows: &mut impl Flows,
-    random: &mut fastrand::Rng,
-) {
+fn identifier(t: &mut Tuple, range: &Range, manip: Manip, flows: &mut impl Flows, random: &mut Random) {
     let Some((first, count)) = choices(t, range, manip, flows.has_master()) else { return };
     let icmp = matches!(t.protocol, protocol::ICMP | protocol::ICMPV6);
     let by_source = icmp || manip == Manip::Source;
@@ -193,7 +188,7 @@ fn identifier(
     let mut offset = if range.flags & PROTO_OFFSET != 0 {
         present.wrapping_sub(range.base_id)
     } else if range.flags & PROTO_RANDOM_ALL != 0 || manip == Manip::Source {
-        random.u16(..)
+        random.u16()
     } else {
         0
     };
@@ -214,7 +209,7 @@ fn identifier(
             return;
         }
         attempts /= 2;
-        offset = random.u16(..);
+        offset = random.u16();
     }
 }
 

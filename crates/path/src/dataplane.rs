@@ -9,6 +9,7 @@ use penstock_net::Network;
 use penstock_packet::{Frame, Gso, Packet};
 use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
+use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
 use crate::burst::{Packets, gather};
@@ -19,7 +20,7 @@ use crate::queue::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
 use crate::rules::Asker;
 use crate::settings::Settings;
-use crate::shared::{Member, Shared, unknown_seed};
+use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::taps::Taps;
@@ -53,7 +54,7 @@ impl Dataplane {
 
     /// The same for packets of strangers, who cannot know which of them fall together in a hash table.
     pub fn live(net: Arc<Network>, settings: Settings) -> Self {
-        Self::of_member(net, settings, &Member::alone(unknown_seed()))
+        Self::of_member(net, settings, &Member::live())
     }
 
     /// The same for one of several workers, by its number from 0 on. Each is to be given the packets that are its own by
@@ -77,7 +78,7 @@ impl Dataplane {
 
     /// Starts random numbers (`meta random`, `numgen random`, fragment identifications) anew, for runs that repeat.
     pub fn seed(&mut self, seed: u64) {
-        self.state.random = fastrand::Rng::with_seed(seed);
+        self.state.random = Random::seeded(seed);
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 

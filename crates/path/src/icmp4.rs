@@ -75,12 +75,11 @@ impl<S: Sink> Worker<'_, S> {
         let quote = &network[..network.len().min(room)];
         let saddr = if saddr == 0 { DUMMY } else { saddr };
         let ttl = if way.hop_limit != 0 { way.hop_limit } else { self.settings.ttl };
-        self.state.ip_id = self.state.ip_id.wrapping_add(1);
         let options_len = echoed.len();
         let head = ipv4::Repr {
             tos,
             payload_len: (options_len + icmp::LEN + quote.len()) as u16,
-            id: self.state.ip_id,
+            id: self.state.ip_ids.next(saddr, daddr, protocol::ICMP),
             frag: 0,
             ttl,
             protocol: protocol::ICMP,

@@ -80,6 +80,7 @@ mod icmp4;
 mod icmp6;
 mod ip4;
 mod ip6;
+mod ip_ids;
 mod limit;
 mod nat;
 mod output;

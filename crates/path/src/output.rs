@@ -321,13 +321,13 @@ impl<S: Sink> Worker<'_, S> {
         let Some((to, source)) = self.ip4_route_output(daddr, saddr, tos & 0x1c, 0, true) else {
             return self.drop(DropReason::NoRoute, packet);
         };
-        let id = self.state.ip_id.wrapping_add(1);
+        let ids = &mut self.state.ip_ids;
         if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
             if saddr == 0 {
                 h.set_src(source.into());
             }
             if h.read().id() == 0 {
-                self.state.ip_id = id;
+                let id = ids.next(h.read().src().into(), daddr, h.read().protocol());
                 h.set_id(id);
             }
             h.set_total_len(len as u16);

@@ -172,7 +172,7 @@ impl<S: Sink> Worker<'_, S> {
         let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
         let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0);
         let room = mtu.saturating_sub(head + ipv6_ext::FRAGMENT_LEN);
-        let id = self.state.random.u32(1..);
+        let id = self.state.random.nonzero_u32();
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
@@ -205,7 +205,7 @@ impl<S: Sink> Worker<'_, S> {
             Some(h) if !six => (h.header_len(), 0),
             _ => (ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0), ipv6_ext::FRAGMENT_LEN),
         };
-        let id = self.state.random.u32(1..);
+        let id = self.state.random.nonzero_u32();
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);

@@ -422,7 +422,7 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
     }
 
     fn random(&mut self) -> u32 {
-        self.worker.state.random.u32(..)
+        self.worker.state.random.u32()
     }
 
     fn fib_interface(&mut self, query: &FibQuery) -> Option<u32> {

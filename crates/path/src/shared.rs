@@ -1,10 +1,11 @@
 //! What the dataplanes of several workers have in common beside the rules: whose a packet is, limits, who makes machine code, and
 //! what bridges have learned.
 
-use std::hash::{BuildHasher, RandomState};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_conntrack::Conntrack;
+use penstock_random::Random;
 
 use crate::bridge::SharedBridges;
 use crate::code::Compiler;
@@ -18,16 +19,40 @@ pub struct Shared {
     limits: [SharedLimits; 2],
     compiler: Compiler,
     bridges: SharedBridges,
-    seed: u64,
+    secrets: Secrets,
+}
+
+/// What strangers must not know, and all workers do.
+#[derive(Clone, Copy)]
+pub(crate) struct Secrets {
+    /// Key of the cookies that answer SYN segments.
+    pub(crate) cookies: [u64; 2],
+    /// Key of the identifications of IPv4 packets.
+    pub(crate) ip_ids: [u64; 2],
+    /// Decides which of several queues gets a packet.
+    pub(crate) queues: u32,
+}
+
+impl Secrets {
+    fn new(random: &mut Random) -> Self {
+        let mut pair = || [random.u64(), random.u64()];
+        Secrets { cookies: pair(), ip_ids: pair(), queues: random.u32() }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
 }
 
 impl Shared {
     /// For so many workers, at most [`WORKERS`](penstock_program::cells::WORKERS).
     pub fn new(workers: usize, settings: &Settings) -> Self {
-        let seed = unknown_seed();
-        let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, seed);
+        let mut random = Random::unknown();
+        let tracking = penstock_conntrack::Shared::new(workers, &settings.conntrack, random.u64());
         let (compiler, bridges) = Default::default();
-        Shared { tracking, limits: Default::default(), compiler, bridges, seed }
+        Shared { tracking, limits: Default::default(), compiler, bridges, secrets: Secrets::new(&mut random) }
     }
 
     /// Whose packets are.
@@ -36,47 +61,48 @@ impl Shared {
     }
 }
 
-/// A seed that nobody knows: from the system's random numbers.
-pub(crate) fn unknown_seed() -> u64 {
-    RandomState::new().hash_one(0u64)
-}
-
 /// A worker among several, or alone.
 #[derive(Debug)]
 pub(crate) struct Member {
     shared: Option<Shared>,
     /// Its number from 0 on.
     pub(crate) number: usize,
-    /// Of its random numbers.
+    /// Of its hash tables.
     pub(crate) seed: u64,
+    /// Of its random numbers, where they are to repeat.
+    repeats: Option<u64>,
+    pub(crate) secrets: Secrets,
 }
 
 impl Member {
-    /// One that is alone.
+    /// One that is alone, and does the same each time.
     pub(crate) fn alone(seed: u64) -> Self {
-        Member { shared: None, number: 0, seed }
+        let secrets = Secrets::new(&mut Random::seeded(seed));
+        Member { shared: None, number: 0, seed, repeats: Some(seed), secrets }
+    }
+
+    /// One that is alone, and whose numbers nobody knows.
+    pub(crate) fn live() -> Self {
+        let mut random = Random::unknown();
+        let secrets = Secrets::new(&mut random);
+        Member { shared: None, number: 0, seed: random.u64(), repeats: None, secrets }
     }
 
     /// One of several.
     pub(crate) fn of(shared: &Shared, number: usize) -> Self {
-        let seed = fastrand::Rng::with_seed(shared.seed ^ (number as u64 + 1)).u64(..);
-        Member { shared: Some(shared.clone()), number, seed }
+        let seed = Random::unknown().u64();
+        Member { shared: Some(shared.clone()), number, seed, repeats: None, secrets: shared.secrets }
+    }
+
+    /// Its random numbers.
+    pub(crate) fn random(&self) -> Random {
+        self.repeats.map_or_else(Random::unknown, Random::seeded)
     }
 
     /// The first of a worker's numbers out of 2^`bits`, so that no two workers begin with the same.
     pub(crate) fn first_of(&self, bits: u32) -> u64 {
         let workers = self.shared.as_ref().map_or(1, |s| s.tracking.workers());
         ((1u64 << bits) / workers as u64) * self.number as u64
-    }
-
-    /// Of random numbers that are the same for all workers.
-    pub(crate) fn common_seed(&self) -> u64 {
-        self.shared.as_ref().map_or(self.seed, |shared| shared.seed)
-    }
-
-    /// What nobody may guess, and all workers know, comes from this.
-    pub(crate) fn secrets(&self) -> fastrand::Rng {
-        fastrand::Rng::with_seed(self.shared.as_ref().map_or_else(unknown_seed, |shared| shared.seed))
     }
 
     /// Who makes machine code.

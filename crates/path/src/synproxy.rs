@@ -6,7 +6,7 @@
 //! and timestamps are shifted between what the client was told and what the server says.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use penstock_conntrack::{Direction, Ref};
@@ -15,6 +15,7 @@ use penstock_program::env::Decision;
 use penstock_program::expr::Synproxy;
 use penstock_program::{Context, Hook};
 use penstock_wire::{checksum, ethernet, ipv4, ipv6, protocol, tcp};
+use siphasher::sip::SipHasher24;
 
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
@@ -198,13 +199,14 @@ impl Seen {
 }
 
 impl Proxies {
-    pub(crate) fn new(random: &mut fastrand::Rng) -> Self {
-        Proxies { secret: [random.u64(..), random.u64(..)], tidy_at: 1024, ..Proxies::default() }
+    pub(crate) fn new(secret: [u64; 2]) -> Self {
+        Proxies { secret, tidy_at: 1024, ..Proxies::default() }
     }
 
     fn hash(&self, ends: &Ends, period: u32, which: u8) -> u32 {
-        let mut hasher = DefaultHasher::new();
-        (self.secret, ends, period, which).hash(&mut hasher);
+        let [first, second] = self.secret;
+        let mut hasher = SipHasher24::new_with_keys(first, second);
+        (ends, period, which).hash(&mut hasher);
         hasher.finish() as u32
     }
 

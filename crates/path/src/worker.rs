@@ -11,6 +11,7 @@ use penstock_packet::Packet;
 use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Image, WorkerNumber};
+use penstock_random::Random;
 use penstock_wire::ethernet;
 
 use crate::bridge::{Bridges, SharedBridges};
@@ -18,6 +19,7 @@ use crate::connections::Policies;
 use crate::counted::Counted;
 use crate::flow::Flows;
 use crate::hooks::Hooks;
+use crate::ip_ids::IpIds;
 use crate::queue::Queues;
 use crate::reason::{Counters, Drop, DropReason, Place};
 use crate::reassembly::{Fragments, Key4, Key6};
@@ -122,14 +124,17 @@ pub(crate) struct State {
     pub(crate) spare: Vec<Packet>,
     /// Bytes in the making.
     pub(crate) scratch: Vec<Vec<u8>>,
+    /// Identification of the latest packet with an outer header, whose receiver is another router.
     pub(crate) ip_id: u16,
+    /// Identifications of packets to anybody.
+    pub(crate) ip_ids: IpIds,
     pub(crate) trace_id: u32,
     pub(crate) depth: u32,
     /// Frames that `dup` and `fwd` put on devices, one because of the other.
     pub(crate) between_devices: u32,
     /// A copy made by `dup` is on its way: no further copies of it (`nf_skb_duplicated`).
     pub(crate) duplicating: bool,
-    pub(crate) random: fastrand::Rng,
+    pub(crate) random: Random,
     /// What rules ask about the devices, by index.
     pub(crate) interfaces: Vec<Option<Interface>>,
     /// Forwarding tables, and what rules ask about ports.
@@ -166,8 +171,8 @@ impl State {
             next_expiry: 0,
             sockets: Box::new(SocketList::default()),
             fingerprints: Arc::default(),
-            queue_seed: fastrand::Rng::with_seed(!member.common_seed()).u32(..),
-            proxies: Proxies::new(&mut member.secrets()),
+            queue_seed: member.secrets.queues,
+            proxies: Proxies::new(member.secrets.cookies),
             queues: Queues::default(),
             unresolved: Unresolved::default(),
             ipsec: Ipsec::new(net, None),
@@ -176,11 +181,12 @@ impl State {
             spare: Vec::new(),
             scratch: Vec::new(),
             ip_id: FIRST_ID.wrapping_add(member.first_of(16) as u16),
+            ip_ids: IpIds::new(member.secrets.ip_ids, member.first_of(16) as u16),
             trace_id: member.first_of(32) as u32,
             depth: 0,
             between_devices: 0,
             duplicating: false,
-            random: fastrand::Rng::with_seed(seed),
+            random: member.random(),
             interfaces: interfaces(net),
             bridges: shared_bridges.of(net),
             shared_bridges,

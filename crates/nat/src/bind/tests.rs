@@ -11,7 +11,7 @@ const ROUTER: &str = "198.19.0.1";
 
 struct Nat {
     table: Conntrack,
-    random: fastrand::Rng,
+    random: Random,
 }
 
 fn ranges(source: &str) -> Range {
@@ -20,7 +20,7 @@ fn ranges(source: &str) -> Range {
 
 impl Nat {
     fn new() -> Nat {
-        Nat { table: Conntrack::with_seed(Settings::default(), 1), random: fastrand::Rng::with_seed(1) }
+        Nat { table: Conntrack::with_seed(Settings::default(), 1), random: Random::seeded(1) }
     }
 
     /// A packet through prerouting and postrouting, with source NAT for new connections.
@@ -102,7 +102,7 @@ fn many_clients_of_several_workers_share_an_address_without_two_having_one_port(
     let shared = Shared::new(2, &Settings::default(), 1);
     let mut workers = [0, 1].map(|worker| Nat {
         table: Conntrack::of_worker(Settings::default(), 1, &shared, worker),
-        random: fastrand::Rng::with_seed(1),
+        random: Random::seeded(1),
     });
     let range = ranges(ROUTER);
     let mut seen = std::collections::HashSet::new();

@@ -65,8 +65,8 @@ fn with_ports(range: Range, min_id: u16, max_id: u16) -> Range {
     Range { flags: range.flags | PROTO_SPECIFIED, min_id, max_id, ..range }
 }
 
-fn rng() -> fastrand::Rng {
-    fastrand::Rng::with_seed(7)
+fn rng() -> Random {
+    Random::seeded(7)
 }
 
 const UDP: u8 = protocol::UDP;
@@ -109,7 +109,7 @@ fn a_source_keeps_its_mapping_towards_other_servers() {
     assert_eq!((got.src, got.src_id), (mapped.src, mapped.src_id));
     // Not if ports are to be random.
     let random = Range { flags: range.flags | crate::range::PROTO_RANDOM_FULLY, ..range };
-    let got = unique_tuple(&second, &random, Manip::Source, &mut flows, &mut fastrand::Rng::with_seed(8));
+    let got = unique_tuple(&second, &random, Manip::Source, &mut flows, &mut Random::seeded(8));
     assert_ne!(got.src_id, mapped.src_id);
 }
 

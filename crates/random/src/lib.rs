@@ -1,0 +1,113 @@
+//! Random numbers that packets are given: ports of NAT, identifications of fragments, `meta random`, secrets of cookies.
+//!
+//! Strangers see some of these numbers and profit from guessing the next one, so they come from a stream cipher (ChaCha with
+//! eight rounds, RFC 8439), keyed once by the system (getrandom(2)). A worker has a generator of its own: a number
+//! costs no lock and no system call. The generator is not made anew after fork(2), since no process that is forked
+//! handles packets.
+//!
+//! A generator with a seed gives the same numbers each time, for runs that repeat.
+//!
+//! ```
+//! use penstock_random::Random;
+//!
+//! assert_eq!(Random::seeded(7).u64(), Random::seeded(7).u64());
+//! assert_ne!(Random::unknown().u64(), Random::unknown().u64());
+//! ```
+
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+
+/// A generator.
+#[derive(Debug)]
+pub struct Random(ChaCha8Rng);
+
+impl Random {
+    /// One whose numbers nobody can know.
+    ///
+    /// # Panics
+    ///
+    /// The system has no random numbers.
+    pub fn unknown() -> Self {
+        let mut key = [0; 32];
+        let mut filled = 0;
+        while let Some(rest) = key.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            // SAFETY: the length is that of the bytes.
+            let len = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+            match usize::try_from(len) {
+                Ok(len) => filled += len,
+                Err(_) => {
+                    let error = std::io::Error::last_os_error();
+                    let again = error.kind() == std::io::ErrorKind::Interrupted;
+                    assert!(again, "the system has no random numbers: {error}");
+                }
+            }
+        }
+        Random(ChaCha8Rng::from_seed(key))
+    }
+
+    /// One that repeats.
+    pub fn seeded(seed: u64) -> Self {
+        Random(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// Another one, of which the numbers of this one tell nothing.
+    pub fn split(&mut self) -> Self {
+        let mut key = [0; 32];
+        self.0.fill_bytes(&mut key);
+        Random(ChaCha8Rng::from_seed(key))
+    }
+
+    /// Any 16 bits.
+    #[inline]
+    pub fn u16(&mut self) -> u16 {
+        self.u32() as u16
+    }
+
+    /// Any 32 bits.
+    #[inline]
+    pub fn u32(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+
+    /// Any 32 bits but zero.
+    #[inline]
+    pub fn nonzero_u32(&mut self) -> u32 {
+        loop {
+            match self.u32() {
+                0 => {}
+                number => return number,
+            }
+        }
+    }
+
+    /// Any 64 bits.
+    #[inline]
+    pub fn u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_numbers_that_it_gave_in_every_version() {
+        let mut random = Random::seeded(1);
+        let numbers = [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
+        assert_eq!(
+            numbers.map(|n| format!("{n:x}")).join(" "),
+            "67094cea8ca40db1 4fef0c2ab6bedaae e9e22058 8d36"
+        );
+    }
+
+    #[test]
+    fn all_values_come_about_equally_often() {
+        let mut random = Random::seeded(2);
+        let mut counts = [0u32; 256];
+        for _ in 0..256 * 1000 {
+            counts[usize::from(random.u16() >> 8)] += 1;
+        }
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+}
