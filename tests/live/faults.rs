@@ -177,7 +177,7 @@ fn ten_thousand_route_changes_do_no_harm() {
 #[test]
 fn lost_notifications_are_made_up_for() {
     let Some(mut net) = Net::new() else { return };
-    net.up("r0 r1");
+    net.up("r0 r1 --hang-time 60");
     net.ok(&net.b, "ip addr add 198.19.200.1/32 dev lo");
     let (pid, batch) = (net.pid(), net.directory.join("routes"));
     // While nobody reads, more is told than waits: 32 MiB.

@@ -20,6 +20,7 @@ mod nat;
 mod net;
 mod nexthops;
 mod offload;
+mod on_death;
 mod policies;
 mod programs;
 mod rundir;

@@ -52,6 +52,7 @@ pub mod xdp {
 pub mod tcx {
     #![allow(missing_docs)]
     pub const NEXT: i32 = -1;
+    pub const PASS: i32 = 0;
     pub const DROP: i32 = 2;
     pub const REDIRECT: i32 = 7;
 }
@@ -242,6 +243,16 @@ impl Program {
             (Place::Xdp, Mode::Native) => 1 << 2,
         };
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
+    }
+
+    /// Attaches a program for tcx to egress of a device in place of ingress, in front of what is there.
+    ///
+    /// # Errors
+    /// Those of bpf(2), as for [`Program::attach`].
+    pub fn attach_egress(&self, device: u32) -> io::Result<Link> {
+        /// `BPF_TCX_EGRESS`
+        const EGRESS: u32 = 47;
+        Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, EGRESS, TCX_FIRST)? })
     }
 
     /// Makes it number `index` of a map of programs.

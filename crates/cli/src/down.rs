@@ -4,32 +4,53 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use penstock_daemon::control::client::Client;
+use penstock_daemon::{Recovered, open_all, recover};
 
 use crate::dataplane::{NO_DATAPLANE, NONE};
-use crate::options::{Opt, flag};
+use crate::options::{Opt, flag, given, long, usage_lines};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];
+pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
-const USAGE: &str = "Usage: penstock down\n\n\
-    Ends the dataplane of the network namespace, and waits until its devices are given back. Devices of a\n\
-    dataplane that was killed together with its guardian are given back, too.\n";
+const OPTIONS: &[Opt] = &[
+    long("force", "also open devices that are closed since a dataplane has died (`up --on-death`)"),
+    flag('h', "help", "this text"),
+];
+
+fn usage() -> String {
+    let mut out = String::from(
+        "Usage: penstock down [--force]\n\n\
+         Ends the dataplane of the network namespace, and waits until its devices are given back. Devices of a\n\
+         dataplane that was killed together with its guardian are given back, too.\n\n",
+    );
+    out.push_str(&usage_lines(OPTIONS, 10));
+    out
+}
+
+/// Whether devices are to be opened.
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<bool>, String> {
+    let mut force = false;
+    for arg in args {
+        match arg.to_str() {
+            Some("--force") => force = true,
+            Some("-h" | "--help") => return Ok(None),
+            _ => return Err(format!("it takes no `{}`", arg.to_string_lossy())),
+        }
+    }
+    Ok(Some(force))
+}
 
 /// Runs the command with the arguments after its name.
-pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    if let Some(arg) = args.next() {
-        if arg == "-h" || arg == "--help" {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        eprint!("penstock down: it takes no arguments\n\n{USAGE}");
-        return ExitCode::from(2);
-    }
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let force = match given("down", parse(args), usage) {
+        Ok(force) => force,
+        Err(status) => return status,
+    };
     let result = match Client::connect() {
         Ok(Some(mut client)) => client.down().map(ExitCode::from).map_err(|e| e.to_string()),
-        Ok(None) => match penstock_daemon::recover() {
-            Ok(true) => Ok(ExitCode::SUCCESS),
-            Ok(false) => {
+        Ok(None) => match if force { open_all() } else { recover() } {
+            Ok(Recovered::Devices) => Ok(ExitCode::SUCCESS),
+            Ok(Recovered::Nothing) => {
                 eprintln!("{NONE}");
                 Ok(ExitCode::from(NO_DATAPLANE))
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lexopt::Arg::{Long, Short, Value};
 
 use penstock_daemon::{
-    Config, Driver, KeepState, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
+    Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
 };
 use penstock_packet::Packet;
 use penstock_path::{Engine, LogRecord, Settings};
@@ -74,6 +74,15 @@ const OPTIONS: &[Opt] = &[
     long("no-seccomp", "do not refuse system calls that are not needed"),
     long("persist", "flows that devices forward live on in XDP if the process dies; DIR is in a file system of type bpf")
         .takes("DIR", Values::Files),
+    long(
+        "on-death",
+        "what becomes of the devices when the process dies: open (the kernel forwards; the default), closed (no\n\
+         frame passes until the next start, or `penstock down --force`), or a ruleset of nft(8) that the kernel\n\
+         has to have before they are open again",
+    )
+    .takes("open|closed|FILE", Values::Files),
+    long("hang-time", "end the process if it does no packets for so many seconds; 10 by default, 0 for never")
+        .takes("SECONDS", Values::Any),
     long("allow-read", "let other users than root list the ruleset, monitor, and show"),
     flag('h', "help", "this text"),
 ];
@@ -105,6 +114,8 @@ struct Options {
     queues: Vec<QueueConfig>,
     batch_time: Duration,
     batch_memory: u64,
+    on_death: OnDeath,
+    hang_time: Duration,
 }
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String> {
@@ -124,6 +135,8 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
         queues: Vec::new(),
         batch_time: Duration::from_secs(60),
         batch_memory: 4096 << 20,
+        on_death: OnDeath::Open,
+        hang_time: Duration::from_secs(10),
     };
     let (mut driver, mut of_one) = (Driver::Auto, Vec::new());
     let mut parser = lexopt::Parser::from_args(args);
@@ -192,6 +205,25 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
                 let bytes = text.parse::<u64>().ok().filter(|m| *m > 0).and_then(|m| m.checked_mul(1 << 20));
                 options.batch_memory =
                     bytes.ok_or_else(|| format!("--batch-memory takes MiB, not `{text}`"))?;
+            }
+            Long("on-death") => {
+                let word = parser.value().map_err(sentence)?;
+                options.on_death = match word.to_str() {
+                    Some("open") => OnDeath::Open,
+                    Some("closed") => OnDeath::Closed,
+                    // It is loaded from wherever the process is then.
+                    _ => {
+                        OnDeath::Ruleset(std::path::absolute(&word).map_err(|e| format!("--on-death: {e}"))?)
+                    }
+                };
+            }
+            Long("hang-time") => {
+                let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
+                let time = text.parse().ok().and_then(|s: f64| Duration::try_from_secs_f64(s).ok());
+                // Less is not told apart from a processor that others keep busy.
+                let time = time.filter(|time| time.is_zero() || *time >= Duration::from_secs(1));
+                options.hang_time =
+                    time.ok_or_else(|| format!("--hang-time takes seconds, 1 at least, or 0, not `{text}`"))?;
             }
             Long("metrics") => {
                 let text = parser.value().map_err(sentence)?.to_string_lossy().into_owned();
@@ -272,6 +304,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         queues: options.queues,
         batch_time: options.batch_time,
         batch_memory: options.batch_memory,
+        on_death: options.on_death,
+        hang_time: options.hang_time,
         engine: options.engine,
         offload: options.offload,
         persist: options.persist,

@@ -16,7 +16,14 @@ pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Resul
     if !rights::may_take_devices() {
         return Err(NOT_PERMITTED.into());
     }
+    config.on_death.check()?;
     if let Some(directory) = &config.persist {
+        if config.on_death.closes() {
+            return Err(
+                "--persist has flows pass after the death of the process, and --on-death none: choose one"
+                    .into(),
+            );
+        }
         Pins::look(directory)?;
     }
     if let Some(state) = &config.state {

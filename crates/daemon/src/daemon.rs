@@ -27,19 +27,23 @@ use crate::crew::{Crew, crew};
 use crate::evaluator::{self, Call, Evaluator, Task};
 use crate::follow::{Ask, Follow, Followed};
 use crate::guardian::{Guardian, Heir};
+use crate::heartbeat::Heartbeat;
 use crate::inbox::Inbox;
 use crate::keep::{Keeper, Keeping};
 use crate::lines::Lines;
 use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
+use crate::on_death::{self, OnDeath};
 use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
+use crate::record::{self, Recorder};
+use crate::recovery::give_back_left;
 use crate::seccomp::{self, Thread, Violation};
 use crate::signals::Signals;
 use crate::sink::{LiveSink, Out};
 use crate::stages::Stages;
 use crate::status::Status;
 use crate::systemd::{Watchdog, notify};
-use crate::takeover::{Taken, give_back, prepare, record, swap};
+use crate::takeover::{Taken, give_back, prepare, swap};
 use crate::talkers::Talker;
 use crate::turn::Turn;
 use crate::worker::{In, Load, Named, Request, Worker};
@@ -120,6 +124,10 @@ pub struct Config {
     pub state: Option<KeepState>,
     /// Users other than root may look.
     pub readers: bool,
+    /// What becomes of the ports when the process dies.
+    pub on_death: OnDeath,
+    /// How long the process may do no packets before its guardian ends it; zero for however long.
+    pub hang_time: Duration,
     /// What becomes of system calls that a thread does not need; `None` if they are not filtered.
     pub seccomp: Option<Violation>,
     /// How long the evaluation of a ruleset may take.
@@ -211,7 +219,7 @@ pub fn run(config: Config) -> Result<(), String> {
         return Err(RUNS_ALREADY.into());
     }
     let turn = Turn::wait()?;
-    clean_up(&mut socket);
+    give_back_left(&mut socket)?;
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
     }
@@ -226,18 +234,25 @@ pub fn run(config: Config) -> Result<(), String> {
         prepared.push(prepare(&mut socket, port, index, workers > 1)?);
     }
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
-    let guardian = Guardian::start(&taken, &taps).map_err(|e| format!("the guardian: {e}"))?;
+    let guardian =
+        Guardian::start(&taken, &taps, &config.on_death).map_err(|e| format!("the guardian: {e}"))?;
+    // Devices that were not closed before.
+    let mut closed = Vec::new();
     // What the guardian does not hold may be opened from here on, and threads be started.
     let started = listen(config.readers).and_then(|listeners| {
-        if let Err(e) = record::write(&taken) {
-            log(format_args!("what is taken cannot be written down: {e}"));
-        }
+        let mut recorder = Recorder::new(config.on_death.clone());
+        let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
+        recorder.write(&mut socket, &state, &taken, false);
         let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
-        let started =
-            heir.and_then(|heir| Daemon::start(config, &mut socket, &taken, taps, heir, &mut left, workers));
+        let started = heir.and_then(|heir| {
+            let (taken, left, closed) = (&taken, &mut left, &mut closed);
+            let start = Start { taken, taps, heir, recorder, left, closed, count: workers };
+            Daemon::start(config, &mut socket, start)
+        });
         let started = started.map(|parts| (listeners, parts));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
+            on_death::open(&mut socket, std::mem::take(&mut closed));
         }
         started
     });
@@ -252,30 +267,32 @@ pub fn run(config: Config) -> Result<(), String> {
     };
     let evaluator = Arc::new(evaluator);
     let daemon = Daemon { guardian, taken, workers, working, follow, rules, offload, config, evaluator };
-    let begun = daemon.begin(kept, &left);
-    let keeping = begun.and_then(|()| daemon.keep());
+    let begun = daemon.begin(kept, &left).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
+    let (keeping, heartbeat) = match begun {
+        Ok(begun) => begun,
+        Err(e) => {
+            daemon.stop(&mut socket, Some(closed));
+            remove_sockets();
+            turn.end();
+            return Err(e);
+        }
+    };
+    on_death::settle(&mut socket, &daemon.taken, &daemon.config.on_death);
     let mut serving = None;
-    let result = keeping.and_then(|keeping| {
-        let result = daemon.serve(listeners, &mut serving, metrics, &signals);
-        daemon.rules.end();
-        keeping.into_iter().for_each(Keeping::end);
-        result
-    });
-    daemon.stop(&mut socket);
+    let result = daemon.serve(listeners, &mut serving, metrics, &signals);
+    daemon.rules.end();
+    keeping.into_iter().for_each(Keeping::end);
+    if result.is_err() && daemon.config.on_death.closes() {
+        // It has failed, as if it had died: the guardian does what is to be done then, once this process is gone.
+        return result;
+    }
+    heartbeat.into_iter().for_each(Heartbeat::end);
+    daemon.stop(&mut socket, None);
     // Whoever has asked for the end is told that it is there, and can begin anew.
     serving.into_iter().for_each(Serving::end);
     remove_sockets();
     turn.end();
     result
-}
-
-/// What an earlier dataplane has left behind that died together with its guardian.
-fn clean_up(socket: &mut Socket) {
-    let left = record::read();
-    if !left.is_empty() {
-        log("an earlier dataplane has died: giving its devices back first");
-        give_all_back(socket, &left);
-    }
 }
 
 fn give_all_back(socket: &mut Socket, taken: &[Taken]) {
@@ -310,16 +327,22 @@ struct Part {
     held: Vec<Option<Held>>,
 }
 
+/// What a dataplane begins with.
+struct Start<'s> {
+    taken: &'s [Taken],
+    taps: Vec<Tap>,
+    heir: Heir,
+    recorder: Recorder,
+    left: &'s mut Left,
+    /// Devices that were closed while it began.
+    closed: &'s mut Vec<u32>,
+    /// Workers.
+    count: usize,
+}
+
 impl Daemon {
-    fn start(
-        config: Config,
-        socket: &mut Socket,
-        taken: &[Taken],
-        taps: Vec<Tap>,
-        heir: Heir,
-        left: &mut Left,
-        count: usize,
-    ) -> Result<Parts, String> {
+    fn start(config: Config, socket: &mut Socket, start: Start<'_>) -> Result<Parts, String> {
+        let Start { taken, taps, heir, recorder, left, closed, count } = start;
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
         // Changes from here on are told.
         let monitor = Monitor::new().map_err(failed("netlink"))?;
@@ -331,7 +354,8 @@ impl Daemon {
             let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
             let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
-            let wire = WireConfig::of(device);
+            let closes = config.on_death.closes() && taken.end.is_none();
+            let wire = WireConfig::of(device, closes);
             let own = tap.try_clone().map_err(failed("a TAP"))?;
             let _shut = left.release(taken.device);
             let port = Port::open(taken.clone(), wire, driver, tap, count, launcher.as_ref())?;
@@ -339,6 +363,11 @@ impl Daemon {
             followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
+        }
+        for taken in taken.iter().filter(|t| config.on_death.closes() && t.end.is_none()) {
+            if on_death::close(socket, taken.device, &taken.before)? {
+                closed.push(taken.device);
+            }
         }
         for taken in taken {
             swap(socket, taken)?;
@@ -371,6 +400,8 @@ impl Daemon {
             asks: asks.clone(),
             launcher,
             heir,
+            recorder,
+            on_death: config.on_death.clone(),
         };
         let net = Arc::new(follow.network());
         offload.set_network(&net);
@@ -529,6 +560,17 @@ impl Daemon {
         Keeping::begin(keeper).map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
+    /// Begins to tell the guardian that packets are done, if it is to know.
+    fn heartbeat(&self) -> Result<Option<Heartbeat>, String> {
+        let patience = self.config.hang_time;
+        if patience.is_zero() {
+            return Ok(None);
+        }
+        let heir = self.guardian.heir().map_err(|e| format!("the guardian: {e}"))?;
+        let heartbeat = Heartbeat::begin(self.workers.clone(), heir, patience);
+        heartbeat.map(Some).map_err(|e| format!("a thread: {e}"))
+    }
+
     /// Loads the ruleset's file, as `nft -f` does.
     fn load_rules(&self) -> Result<(), String> {
         let Some(path) = &self.config.rules else { return Ok(()) };
@@ -623,15 +665,25 @@ impl Daemon {
         }
     }
 
-    /// Gives everything back.
-    fn stop(self, socket: &mut Socket) {
+    /// Gives everything back. Opens devices that are closed: these, or all.
+    fn stop(self, socket: &mut Socket, closed: Option<Vec<u32>>) {
+        /// How long that may take, with many routes.
+        const PATIENCE: Duration = Duration::from_secs(120);
         notify("STOPPING=1");
+        if let Ok(mut heir) = self.guardian.heir()
+            && !self.config.hang_time.is_zero()
+        {
+            heir.beat(PATIENCE.max(self.config.hang_time));
+        }
         self.follow.0.send(Ask::Stop);
         self.workers.tell(|| Request::Stop);
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
         let taken = self.follow.1.join().unwrap_or(self.taken);
         self.offload.end();
         give_all_back(socket, &taken);
+        if self.config.on_death.closes() {
+            on_death::open(socket, closed.unwrap_or_else(|| taken.iter().map(|t| t.device).collect()));
+        }
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
         let devices = if taken.len() == 1 { "its device is" } else { "its devices are" };
@@ -645,20 +697,4 @@ fn spawn<E: Send + 'static>(
 ) -> Result<std::thread::JoinHandle<E>, String> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map_err(|e| format!("a thread: {e}"))
-}
-
-/// Gives back what a dataplane has left that died together with its guardian. `false` if there was nothing.
-pub fn recover() -> Result<bool, String> {
-    if !rights::may_take_devices() {
-        return Ok(false);
-    }
-    let turn = Turn::wait()?;
-    let flows = remove_left();
-    let left = record::read();
-    if !left.is_empty() {
-        let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-        give_all_back(&mut socket, &left);
-    }
-    turn.end();
-    Ok(flows || !left.is_empty())
 }

@@ -16,8 +16,10 @@ use crate::guardian::Heir;
 use crate::inbox::Inbox;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
+use crate::on_death::{self, OnDeath};
 use crate::ports::{Driver, MOST, Wire, WireConfig};
-use crate::takeover::{Taken, record, resume, stands_on};
+use crate::record::Recorder;
+use crate::takeover::{Taken, resume, stands_on};
 use crate::worker::Request;
 use crate::workers::Workers;
 
@@ -96,6 +98,8 @@ pub(crate) struct Follow {
     pub(crate) heir: Heir,
     /// Indexes of devices that are not in the network, which the log has told.
     pub(crate) left_out: HashSet<u32>,
+    pub(crate) recorder: Recorder,
+    pub(crate) on_death: OnDeath,
 }
 
 impl Follow {
@@ -142,6 +146,7 @@ impl Follow {
         let mut earliest = Instant::now();
         self.follow_ports();
         self.isolate();
+        self.recorder.note();
         loop {
             let patience = if changed.is_empty() {
                 None
@@ -149,7 +154,8 @@ impl Follow {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
             let idle = if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
-            let milliseconds = patience.map_or(idle, |p| p.as_millis().min(1000) as i32 + 1);
+            let until = [patience, self.recorder.due_in()].into_iter().flatten().min();
+            let milliseconds = until.map_or(idle, |until| until.as_millis().min(1000) as i32 + 1);
             let mut fds = vec![self.asks.as_fd()];
             fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
             // While there is to be a pause, notifications may pile up.
@@ -182,6 +188,9 @@ impl Follow {
                 Ok(true) => changed.note_policies(),
                 Ok(false) => {}
                 Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
+            }
+            if self.recorder.due_in() == Some(Duration::ZERO) {
+                self.write_down();
             }
             if changed.is_empty() || Instant::now() < earliest {
                 if idle == LOOK {
@@ -216,6 +225,9 @@ impl Follow {
 
     fn take_up(&mut self, changed: &mut Changed) -> std::io::Result<()> {
         let links = changed.links();
+        if changed.standing() {
+            self.recorder.note();
+        }
         if changed.policies()
             && let Some(policies) = &mut self.policies
         {
@@ -281,8 +293,14 @@ impl Follow {
                 Some(_) => Ok(()),
                 None => resume(&mut self.socket, &port.taken, &device),
             };
+            let closes = self.on_death.closes() && port.taken.end.is_none();
+            let resumed = resumed.and_then(|()| match closes {
+                true => on_death::close(&mut self.socket, device.link.index, &port.taken.port).map(drop),
+                false => Ok(()),
+            });
             let opened = resumed.and_then(|()| {
-                let (name, index, config) = (&port.taken.port, device.link.index, WireConfig::of(&device));
+                let (name, index, config) =
+                    (&port.taken.port, device.link.index, WireConfig::of(&device, closes));
                 // AF_XDP may ask for more locked memory than there is by now.
                 let workers = self.workers.count();
                 let launcher = self.launcher.as_ref();
@@ -322,11 +340,14 @@ impl Follow {
             }
         }
         if again {
-            let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
-            if let Err(e) = record::write(&all) {
-                log(format_args!("what is taken cannot be written down: {e}"));
-            }
+            self.write_down();
         }
+    }
+
+    /// Writes down what is taken, and what stands there.
+    fn write_down(&mut self) {
+        let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
+        self.recorder.write(&mut self.socket, &self.state, &all, true);
     }
 
     /// The host's bridge is not to forward between ports of ours, VLANs on them included, that somebody has put into it: what

@@ -12,7 +12,9 @@
 //! - [`takeover`]: a device becomes a port, and a TAP of the host takes its place; and back.
 //! - [`rundir`]: the directory of lock, sockets and record.
 //! - [`turn`]: one dataplane after the other.
-//! - [`guardian`]: a process that gives the devices back when this one dies.
+//! - [`record`]: what is taken, written down.
+//! - [`guardian`]: a process that gives the devices back when this one dies; [`heartbeat`]: how it knows that this one lives.
+//! - [`on_death`]: what becomes of the ports then.
 //! - [`probe`]: what captures see.
 //! - [`queues`]: programs that rules give packets to.
 //! - [`metrics`]: what is counted, over HTTP.
@@ -44,6 +46,7 @@ mod follow;
 mod frames;
 mod guardian;
 mod handed;
+mod heartbeat;
 mod host_side;
 mod inbox;
 mod keep;
@@ -51,10 +54,13 @@ mod lines;
 mod listing;
 mod metrics;
 mod offload;
+mod on_death;
 mod other_end;
 mod ports;
 pub mod probe;
 mod queues;
+mod record;
+mod recovery;
 mod rights;
 mod ring;
 mod rundir;
@@ -71,11 +77,13 @@ mod turn;
 mod worker;
 mod workers;
 
-pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, recover, run};
+pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, run};
 pub use metrics::requested_path;
 pub use offload::{Offloaded, adopt_flows};
+pub use on_death::OnDeath;
 pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
+pub use recovery::{Recovered, open_all, recover};
 pub use seccomp::Violation;
 pub use sink::{PortTraffic, Traffic};
 pub use status::{PortStatus, Status, WorkerStatus};

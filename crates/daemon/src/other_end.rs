@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 
 use penstock_io::device::{Tap, TapHeaders};
 use penstock_netlink::{Device, Socket, State};
+use serde::{Deserialize, Serialize};
 
 use crate::daemon::PortConfig;
 use crate::log;
 use crate::ports::Driver;
 
 /// What a TAP's file was like before we had it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct End {
     headers: TapHeaders,
     header_len: i32,
@@ -87,20 +89,34 @@ impl End {
         }
     }
 
-    /// As a word of the record; no device has such a name.
-    pub(crate) fn word(self) -> String {
+    /// As a word of the record.
+    fn word(self) -> String {
         let TapHeaders { packet_info, vnet_header, several } = self.headers;
         let bits = u8::from(packet_info) | u8::from(vnet_header) << 1 | u8::from(several) << 2;
         format!("/{bits}/{}", self.header_len)
     }
 
     /// Of such a word.
-    pub(crate) fn of_word(word: &str) -> Option<End> {
+    fn of_word(word: &str) -> Option<End> {
         let (bits, len) = word.strip_prefix('/')?.split_once('/')?;
         let bits: u8 = bits.parse().ok()?;
         let on = |bit: u8| bits >> bit & 1 != 0;
         let headers = TapHeaders { packet_info: on(0), vnet_header: on(1), several: on(2) };
         Some(End { headers, header_len: len.parse().ok()? })
+    }
+}
+
+impl From<End> for String {
+    fn from(end: End) -> String {
+        end.word()
+    }
+}
+
+impl TryFrom<String> for End {
+    type Error = &'static str;
+
+    fn try_from(word: String) -> Result<End, Self::Error> {
+        End::of_word(&word).ok_or("not what a TAP was like")
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_bpf::Mode;
 use penstock_io::device::{
-    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, XdpDevice, XdpKind, XdpWish,
+    Launcher, PacketRx, PacketTx, Rx, Shut, Tap, TapRx, TapTx, Tx, Unfiltered, XdpDevice, XdpKind, XdpWish,
     interface_index, promiscuous, set_gro, xdp,
 };
 
@@ -126,6 +126,7 @@ pub struct WireShare {
 pub struct Held {
     _promiscuous: Option<OwnedFd>,
     _shut: Option<Shut>,
+    _unfiltered: Option<Unfiltered>,
 }
 
 /// The device of a port, as its driver needs to know it.
@@ -143,6 +144,8 @@ pub struct WireConfig {
     pub mac: Mac,
     /// What it is as a TAP.
     pub tap: Option<TapLink>,
+    /// Filters keep frames from it that come and go in another way.
+    pub closes: bool,
 }
 
 /// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this machine, or from the host of a
@@ -159,12 +162,12 @@ const FRAME: usize = 22;
 pub(crate) const MOST: usize = xdp::LONGEST - FRAME;
 
 impl WireConfig {
-    /// Of a device.
-    pub fn of(device: &Device) -> Self {
+    /// Of a device, on which `closes` says that there are, or will be, such filters.
+    pub fn of(device: &Device, closes: bool) -> Self {
         let Device { link, queues, tap, .. } = device;
         let kind = link.kind_name();
         let (is_virtual, is_veth) = (!kind.is_empty(), kind == "veth");
-        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, is_veth, mac: link.mac, tap: *tap }
+        WireConfig { mtu: link.mtu, queues: *queues, is_virtual, is_veth, mac: link.mac, tap: *tap, closes }
     }
 }
 
@@ -261,7 +264,8 @@ impl Wire {
                 return Err(format!("{name}: the kernel cannot be kept from it (tcx, Linux 6.6): {e}"));
             }
         };
-        let held = Held { _promiscuous: Some(held_promiscuous), _shut: shut };
+        let unfiltered = config.closes.then(|| Unfiltered::device(index)).transpose().map_err(error)?;
+        let held = Held { _promiscuous: Some(held_promiscuous), _shut: shut, _unfiltered: unfiltered };
         Ok(Wire { carrier, sides, spread, config, receives: Some(receives), end: None, held })
     }
 
@@ -280,7 +284,7 @@ impl Wire {
             let rx = receives.then(|| queue.try_clone()).transpose()?.map(|tap| Rx::Tap(TapRx::new(tap)));
             sides.push((rx.into_iter().collect(), Tx::Tap(TapTx::new(queue))));
         }
-        let held = Held { _promiscuous: None, _shut: None };
+        let held = Held { _promiscuous: None, _shut: None, _unfiltered: None };
         let spread = several || workers == 1;
         Ok(Wire { carrier: Carrier::Tap, sides, spread, config, receives: None, end: Some(end), held })
     }

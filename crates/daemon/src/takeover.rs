@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use penstock_io::device::{Tap, gro, set_gro};
 use penstock_netlink::links::{Change, Standing, change, rename, set_port};
 use penstock_netlink::upper::{Stands, move_uppers, uppers};
-use penstock_netlink::{Device, Socket, State, set_port_vlans};
+use penstock_netlink::{Device, Kept, Socket, State, set_port_vlans};
+use serde::{Deserialize, Serialize};
 
 use crate::daemon::PortConfig;
 use crate::log;
@@ -24,7 +25,7 @@ const NAME_MAX: usize = 15;
 const WAITING: &str = "penstock";
 
 /// What was taken, and all that is needed to give it back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// What the host, and rules, call it.
     pub name: String,
@@ -318,59 +319,30 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     Ok(())
 }
 
-/// What was taken, kept in a file for the case that this process and its guardian end together.
-pub mod record {
-    use super::*;
-    use crate::rundir::{self, RunDir};
-
-    /// The name of the file of this network namespace.
-    fn name() -> io::Result<String> {
-        rundir::name("ports")
-    }
-
-    /// Writes it.
-    pub fn write(all: &[Taken]) -> io::Result<()> {
-        let line = |t: &Taken| {
-            let (six, generate, gro) = (u8::from(t.no_ipv6), t.generate, u8::from(t.gro));
-            let numbers = format!("{} {} {six} {generate} {gro}", t.device, t.tap);
-            let isolated: String = t.isolated.iter().map(|name| format!(" {name}")).collect();
-            let end = t.end.map_or_else(String::new, |end| format!(" {}", end.word()));
-            format!("{} {} {} {numbers}{end}{isolated}\n", t.name, t.port, t.before)
-        };
-        let directory = RunDir::get().map_err(io::Error::other)?;
-        directory.replace(&name()?, all.iter().map(line).collect::<String>().as_bytes())
-    }
-
-    /// Reads it; nothing was taken where there is none.
-    pub fn read() -> Vec<Taken> {
-        let bytes =
-            RunDir::get().ok().zip(name().ok()).and_then(|(directory, name)| directory.read(&name).ok());
-        let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
-        let taken = text.lines().filter_map(|line| {
-            let mut words = line.split(' ');
-            let mut next = || words.next().map(str::to_owned);
-            let (name, port, before) = (next()?, next()?, next()?);
-            let mut number = || words.next()?.parse::<u32>().ok();
-            let (device, tap, six) = (number()?, number()?, number()? != 0);
-            let (generate, gro) = (number()? as u8, number()? != 0);
-            let (mut end, mut isolated) = (None, Vec::new());
-            for word in words {
-                match End::of_word(word) {
-                    Some(was) => end = Some(was),
-                    None => isolated.push(word.to_owned()),
-                }
-            }
-            Some(Taken { name, port, before, device, tap, no_ipv6: six, generate, gro, isolated, end })
-        });
-        taken.collect()
-    }
-
-    /// Removes it.
-    pub fn remove() {
-        if let (Ok(directory), Ok(name)) = (RunDir::get(), name()) {
-            directory.remove(&name);
+/// Gives devices back whose TAPs are gone, with what these had `seconds` ago. Says what could not be given back.
+pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32) -> Vec<String> {
+    let state = match State::read(socket) {
+        Ok(state) => state,
+        Err(e) => return vec![format!("the kernel's network: {e}")],
+    };
+    let has_tap =
+        |taken: &Taken| state.devices().iter().any(|d| d.link.index == taken.tap && d.tap.is_some());
+    let mut refused: Vec<String> = Vec::new();
+    let mut gone = Vec::new();
+    for (taken, kept) in all {
+        let has_tap = has_tap(taken);
+        match give_back(socket, taken) {
+            Ok(()) if taken.end.is_none() && !has_tap => gone.push((kept, taken.device)),
+            Ok(()) => {}
+            Err(e) => refused.push(e),
         }
     }
+    let is_isolated = |name: &str| all.iter().any(|(taken, _)| taken.isolated.iter().any(|n| n == name));
+    match Kept::restore(socket, &gone, seconds, &is_isolated) {
+        Ok(more) => refused.extend(more.into_iter().map(|e| format!("could not give back {e}"))),
+        Err(e) => refused.push(format!("the kernel's network: {e}")),
+    }
+    refused
 }
 
 #[cfg(test)]

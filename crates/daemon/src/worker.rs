@@ -49,6 +49,8 @@ pub(crate) enum Request {
     /// These chains of the generation run on devices from now on, and no others: when all workers have done what they have
     /// received before.
     Offloaded(Vec<(ChainIndex, u32)>, Meeting),
+    /// Whether packets are still done.
+    Alive(Sender<()>),
     /// What happened so far.
     Status(Sender<Status>),
     /// The device of a port is another from now on, or there is none.
@@ -397,6 +399,7 @@ impl Worker {
             Request::Probe(probe) => self.sink.probes.push(probe),
             Request::EndProbe(number) => self.sink.probes.retain(|p| p.number != number),
             Request::Trace(trace) => self.sink.trace = trace,
+            Request::Alive(to) => drop(to.send(())),
             Request::Begin => {}
             Request::Stop => {
                 self.sink.flush();

@@ -8,17 +8,23 @@
 //! - [`Policies`] are the IPsec policies of the namespace;
 //! - [`XdpSocket`] asks what devices can do with XDP;
 //! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to another;
+//! - [`Kept`]: what devices have, written down for when they are gone;
+//! - [`closed`]: devices that no frame passes;
+//! - [`nftables`]: tables of the kernel's rules, as far as they are to be removed;
 //! - [`upper`]: devices that stand on others, moved from one to another.
 //!
 //! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host order, as in `penstock_net`.
 
 mod address;
+pub mod closed;
+mod kept;
 mod link;
 pub mod links;
 mod message;
 mod monitor;
 mod neighbour;
 mod nexthop;
+pub mod nftables;
 mod other_end;
 mod route;
 mod rule;
@@ -29,6 +35,7 @@ mod vlans;
 mod xdp;
 mod xfrm;
 
+pub use kept::Kept;
 pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};

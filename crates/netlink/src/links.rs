@@ -2,10 +2,12 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::message::{Attributes, Message, put};
 use crate::nexthop::OnLink;
 use crate::socket::{Answers, Socket};
-use crate::{address, link, neighbour, route};
+use crate::{address, link, neighbour, nexthop, route};
 
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -124,7 +126,7 @@ pub fn set_port(socket: &mut Socket, index: u32, settings: &[u8], isolated: Opti
 }
 
 /// What stands on a link: addresses, routes by it, nexthop objects, neighbours on it; as messages that would make them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     addresses: Vec<Vec<u8>>,
     /// Those that name it, first the ones without a gateway.
@@ -158,38 +160,73 @@ fn set_byte(body: &mut [u8], at: usize, value: u8) {
     }
 }
 
+/// What stands on all links of a namespace, as the kernel tells of it.
+#[derive(Debug)]
+pub(crate) struct Dumps {
+    addresses: Vec<Message>,
+    routes: Vec<Message>,
+    nexthops: Vec<Message>,
+    neighbours: Vec<Message>,
+}
+
+impl Dumps {
+    /// Reads all of it.
+    pub(crate) fn read(socket: &mut impl Answers) -> io::Result<Dumps> {
+        let addresses = socket.dump(libc::RTM_GETADDR, &[0; address::HEAD])?;
+        let nexthops = nexthop::all(socket)?;
+        let (mut routes, mut neighbours) = (Vec::new(), Vec::new());
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut head = [0; route::HEAD];
+            head[0] = family as u8;
+            routes.extend(socket.dump(libc::RTM_GETROUTE, &head)?.into_iter().filter(was_made));
+            let mut head = [0; neighbour::HEAD];
+            head[0] = family as u8;
+            neighbours.extend(socket.dump(libc::RTM_GETNEIGH, &head)?);
+        }
+        Ok(Dumps { addresses, routes, nexthops, neighbours })
+    }
+}
+
 impl Standing {
     /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot give, and what the kernel
     /// makes for addresses are left out.
     pub fn read(socket: &mut impl Answers, index: u32) -> io::Result<Standing> {
-        let mut all = Standing::default();
-        for message in socket.dump(libc::RTM_GETADDR, &[0; address::HEAD])? {
-            if index_at(&message.body, 4) == Some(index) {
-                all.addresses.extend(address_body(&message));
-            }
-        }
-        all.nexthops = OnLink::read(socket, index)?;
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let mut head = [0; route::HEAD];
-            head[0] = family as u8;
-            for message in socket.dump(libc::RTM_GETROUTE, &head)?.iter().filter(|m| was_made(m)) {
-                match message.attributes(route::HEAD).u32(route::RTA_NH_ID) {
-                    Some(id) if all.nexthops.has(id) => all.by_nexthop.extend(route_body(message)),
-                    None if goes_by(message, index) => all.routes.extend(route_body(message)),
-                    _ => {}
-                }
-            }
-            let mut head = [0; neighbour::HEAD];
-            head[0] = family as u8;
-            for message in socket.dump(libc::RTM_GETNEIGH, &head)? {
-                if index_at(&message.body, 4) == Some(index) {
-                    all.neighbours.extend(neighbour_body(&message));
-                }
+        Ok(Standing::of(&Dumps::read(socket)?, index))
+    }
+
+    /// What of all stands on a link.
+    pub(crate) fn of(dumps: &Dumps, index: u32) -> Standing {
+        let on_it = |message: &&Message| index_at(&message.body, 4) == Some(index);
+        let mut all = Standing {
+            addresses: dumps.addresses.iter().filter(on_it).filter_map(address_body).collect(),
+            neighbours: dumps.neighbours.iter().filter(on_it).filter_map(neighbour_body).collect(),
+            nexthops: OnLink::of(&dumps.nexthops, index),
+            ..Standing::default()
+        };
+        for message in &dumps.routes {
+            match message.attributes(route::HEAD).u32(route::RTA_NH_ID) {
+                Some(id) if all.nexthops.has(id) => all.by_nexthop.extend(route_body(message)),
+                None if goes_by(message, index) => all.routes.extend(route_body(message)),
+                _ => {}
             }
         }
         // Gateways must be on a link by the time that they are named.
         all.routes.sort_by_key(|body| has_gateway(body));
-        Ok(all)
+        all
+    }
+
+    /// Without neighbours that come back by themselves.
+    pub(crate) fn without_learned(mut self) -> Standing {
+        self.neighbours.retain(|body| is_permanent(body));
+        self
+    }
+
+    /// What is left of it after so many seconds: addresses and routes with a lifetime live less long, or no more.
+    pub(crate) fn aged(&self, seconds: u32) -> Standing {
+        let addresses = self.addresses.iter().filter_map(|body| address_aged(body, seconds)).collect();
+        let aged = |routes: &[Vec<u8>]| routes.iter().filter_map(|body| route_aged(body, seconds)).collect();
+        let (routes, by_nexthop) = (aged(&self.routes), aged(&self.by_nexthop));
+        Standing { addresses, routes, by_nexthop, ..self.clone() }
     }
 
     /// Takes it off its link, but nexthop objects: these stay, with groups and routes by them, until they are put on another.
@@ -205,6 +242,18 @@ impl Standing {
 
     /// Puts it on another link, and says what could not be.
     pub fn put(&self, socket: &mut Socket, from: u32, to: u32) -> Vec<String> {
+        self.put_by(socket, to, &|index| if index == from { to } else { index }, false)
+    }
+
+    /// Puts it on another link, where links of before have other indexes now; `groups` says that groups of nexthop objects
+    /// are to be made anew. Says what could not be put.
+    pub(crate) fn put_by(
+        &self,
+        socket: &mut Socket,
+        to: u32,
+        index_of: &dyn Fn(u32) -> u32,
+        groups: bool,
+    ) -> Vec<String> {
         let mut refused = Vec::new();
         for body in &self.addresses {
             let result = socket.change(libc::RTM_NEWADDR, CREATE | REPLACE, &moved(body, 4, to));
@@ -218,7 +267,7 @@ impl Standing {
         let (direct, by_gateway) = self.routes.split_at(self.routes.partition_point(|b| !has_gateway(b)));
         for (number, routes) in [direct, by_gateway].into_iter().enumerate() {
             for body in routes {
-                let body = route_moved(body, from, to);
+                let body = route_moved(body, index_of);
                 let append = body.first().is_some_and(|f| i32::from(*f) == libc::AF_INET6);
                 refused.extend(put_route(socket, &body, if append { APPEND } else { REPLACE }));
             }
@@ -226,6 +275,9 @@ impl Standing {
             if number == 0 {
                 refused.extend(self.nexthops.put(socket, to));
             }
+        }
+        if groups {
+            refused.extend(self.nexthops.put_groups(socket));
         }
         for body in &self.by_nexthop {
             // Most have stayed; those with a source address that was taken off have not.
@@ -311,10 +363,11 @@ fn goes_by(message: &Message, index: u32) -> bool {
     all.u32(route::RTA_OIF) == Some(index) || several.iter().any(|(_, hop)| *hop == index)
 }
 
+const RTA_EXPIRES: u16 = 23;
+
 /// As a message that would make the route: by its nexthop object, or with its ways.
 fn route_body(message: &Message) -> Option<Vec<u8>> {
     const RTA_CACHEINFO: u16 = 12;
-    const RTA_EXPIRES: u16 = 23;
     const RTA_ENCAP_TYPE: u16 = 21;
     const RTA_ENCAP: u16 = 22;
     /// What an object says in place of the route.
@@ -340,6 +393,42 @@ fn route_body(message: &Message) -> Option<Vec<u8>> {
     Some(body)
 }
 
+/// An address whose lifetimes (`struct ifa_cacheinfo`) are shorter by so many seconds; `None` if it lives no more.
+fn address_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
+    const IFA_CACHEINFO: u16 = 6;
+    const FOREVER: u32 = u32::MAX;
+    let message = Message { kind: libc::RTM_NEWADDR, flags: 0, sequence: 0, body: body.to_vec() };
+    let less = |time: u32| if time == FOREVER { time } else { time.saturating_sub(seconds) };
+    let mut lives = true;
+    let aged = rebuilt(&message, address::HEAD, |kind, value, body| {
+        let times = (kind == IFA_CACHEINFO).then(|| index_at(value, 0).zip(index_at(value, 4))).flatten();
+        match times {
+            Some((preferred, valid)) => {
+                lives = less(valid) > 0;
+                let rest = value.get(8..).unwrap_or_default();
+                let times = [less(preferred).to_ne_bytes(), less(valid).to_ne_bytes()].concat();
+                put(body, kind, &[&times, rest].concat());
+            }
+            None => put(body, kind, value),
+        }
+    });
+    aged.filter(|_| lives)
+}
+
+/// A route that expires sooner by so many seconds; `None` if it is there no more.
+fn route_aged(body: &[u8], seconds: u32) -> Option<Vec<u8>> {
+    let message = Message { kind: libc::RTM_NEWROUTE, flags: 0, sequence: 0, body: body.to_vec() };
+    let mut lives = true;
+    let aged = rebuilt(&message, route::HEAD, |kind, value, body| match (kind, index_at(value, 0)) {
+        (RTA_EXPIRES, Some(expires)) => {
+            lives = expires > seconds;
+            put(body, kind, &expires.saturating_sub(seconds).to_ne_bytes());
+        }
+        _ => put(body, kind, value),
+    });
+    aged.filter(|_| lives)
+}
+
 fn has_gateway(body: &[u8]) -> bool {
     let attributes = Attributes::nested(body.get(route::HEAD..).unwrap_or_default());
     [route::RTA_GATEWAY, route::RTA_MULTIPATH, route::RTA_VIA]
@@ -347,17 +436,18 @@ fn has_gateway(body: &[u8]) -> bool {
         .any(|kind| attributes.get(*kind).is_some())
 }
 
-fn route_moved(body: &[u8], from: u32, to: u32) -> Vec<u8> {
+fn route_moved(body: &[u8], index_of: &dyn Fn(u32) -> u32) -> Vec<u8> {
     let message = Message { kind: libc::RTM_NEWROUTE, flags: 0, sequence: 0, body: body.to_vec() };
     let body = rebuilt(&message, route::HEAD, |kind, value, body| match kind {
-        route::RTA_OIF if value == from.to_ne_bytes() => put(body, kind, &to.to_ne_bytes()),
+        route::RTA_OIF => {
+            let index = index_at(value, 0).map_or(0, index_of);
+            put(body, kind, &index.to_ne_bytes());
+        }
         route::RTA_MULTIPATH => {
             let mut value = value.to_vec();
             for (at, index) in hops(&value.clone()) {
-                if index == from
-                    && let Some(field) = value.get_mut(at..at + 4)
-                {
-                    field.copy_from_slice(&to.to_ne_bytes());
+                if let Some(field) = value.get_mut(at..at + 4) {
+                    field.copy_from_slice(&index_of(index).to_ne_bytes());
                 }
             }
             put(body, kind, &value);
@@ -367,13 +457,24 @@ fn route_moved(body: &[u8], from: u32, to: u32) -> Vec<u8> {
     body.unwrap_or_default()
 }
 
+/// `NUD_PERMANENT`
+const PERMANENT: u16 = 0x80;
+
+fn neighbour_state(body: &[u8]) -> Option<u16> {
+    Some(u16::from_ne_bytes(*body.get(8..)?.first_chunk()?))
+}
+
+/// Whether a neighbour was entered by somebody, and stays.
+pub(crate) fn is_permanent(body: &[u8]) -> bool {
+    neighbour_state(body).is_some_and(|state| state & PERMANENT != 0)
+}
+
 fn neighbour_body(message: &Message) -> Option<Vec<u8>> {
     const NDA_CACHEINFO: u16 = 3;
     const NDA_PROBES: u16 = 4;
-    const PERMANENT: u16 = 0x80;
     const NOARP: u16 = 0x40;
     neighbour::read(message)?.mac?;
-    let state = message.body.get(8..).and_then(|b| b.first_chunk::<2>()).map(|b| u16::from_ne_bytes(*b))?;
+    let state = neighbour_state(&message.body)?;
     if state & NOARP != 0 {
         return None;
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::links::is_permanent;
 use crate::message::Message;
 use crate::socket::Socket;
 use crate::{neighbour, nexthop};
@@ -54,6 +55,13 @@ impl Changed {
     /// Whether links are among it.
     pub fn links(&self) -> bool {
         self.links
+    }
+
+    /// Whether what stands on links may be another: links, addresses, routes, nexthop objects, neighbours that stay.
+    pub fn standing(&self) -> bool {
+        let stays = |told: &Message| told.kind == libc::RTM_DELNEIGH || is_permanent(&told.body);
+        let routes = self.routes4 || self.routes6 || self.nexthops;
+        self.links || self.addresses || routes || self.told.iter().any(stays)
     }
 
     /// Whether IPsec policies are among it.

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::io;
 
 use penstock_net::{Nexthop, Scope};
+use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, address, put};
+use crate::message::{Attributes, Message, address, put};
 use crate::socket::{Answers, Socket};
 
 /// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP`
@@ -23,12 +24,16 @@ const HEAD: usize = 8;
 
 const NHA_ID: u16 = 1;
 const NHA_GROUP: u16 = 2;
+const NHA_GROUP_TYPE: u16 = 3;
 const NHA_BLACKHOLE: u16 = 4;
 const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
 const NHA_ENCAP_TYPE: u16 = 7;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
+const NHA_RES_GROUP: u16 = 12;
+/// How long a resilient group has been unbalanced, which is only told.
+const NHA_RES_GROUP_UNBALANCED_TIME: u16 = 4;
 
 /// `NLA_F_NESTED`, which the kernel asks for here.
 const NESTED: u16 = 0x8000;
@@ -73,7 +78,7 @@ impl Objects {
     }
 }
 
-fn all(socket: &mut impl Answers) -> io::Result<Vec<Message>> {
+pub(crate) fn all(socket: &mut impl Answers) -> io::Result<Vec<Message>> {
     match socket.dump(GET, &[0; HEAD]) {
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Vec::new()),
         result => result,
@@ -114,31 +119,42 @@ fn members(bytes: &[u8]) -> Vec<(u32, u32)> {
 }
 
 /// The objects that leave by a link, as messages that would make them, and the numbers of these and of groups with them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OnLink {
     bodies: Vec<Vec<u8>>,
+    /// Groups that have some of them.
+    groups: Vec<Vec<u8>>,
     ids: Vec<u32>,
 }
 
 impl OnLink {
-    pub(crate) fn read(socket: &mut impl Answers, index: u32) -> io::Result<OnLink> {
-        let all = all(socket)?;
+    /// Of all objects of the namespace.
+    pub(crate) fn of(all: &[Message], index: u32) -> OnLink {
         let mut on = OnLink::default();
-        for message in &all {
+        for message in all {
             let attributes = message.attributes(HEAD);
             if attributes.u32(NHA_OIF) == Some(index) {
                 on.ids.extend(attributes.u32(NHA_ID));
                 on.bodies.push(body(message));
             }
         }
-        for message in &all {
+        for message in all {
             if let Some((id, Object::Group(members))) = read(message)
                 && members.iter().any(|(member, _)| on.ids.contains(member))
             {
                 on.ids.push(id);
+                on.groups.push(group_body(message));
             }
         }
-        Ok(on)
+        on
+    }
+
+    /// Makes the groups anew, or gives them the members that they had. Says what could not be.
+    pub(crate) fn put_groups(&self, socket: &mut Socket) -> Vec<String> {
+        const CREATE: u16 = 0x400;
+        const REPLACE: u16 = 0x100;
+        let put = |body: &Vec<u8>| socket.change(NEW, CREATE | REPLACE, body).err();
+        self.groups.iter().filter_map(put).map(|e| format!("a group of nexthops: {e}")).collect()
     }
 
     /// Whether a route by the object with this number may leave by the link.
@@ -178,6 +194,28 @@ fn body(message: &Message) -> Vec<u8> {
     let mut body = vec![family, 0, protocol, 0, a, b, c, d];
     for (kind, value) in message.attributes(HEAD).filter(|(kind, _)| GIVEN.contains(kind)) {
         put(&mut body, kind | if kind == NHA_ENCAP { NESTED } else { 0 }, value);
+    }
+    body
+}
+
+/// A group as a message that would make it: without what the kernel only tells.
+fn group_body(message: &Message) -> Vec<u8> {
+    let Some(&[_, _, protocol, ..]) = message.head::<HEAD>() else { return Vec::new() };
+    let mut body = vec![0, 0, protocol, 0, 0, 0, 0, 0];
+    for (kind, value) in message.attributes(HEAD) {
+        match kind {
+            NHA_ID | NHA_GROUP | NHA_GROUP_TYPE => put(&mut body, kind, value),
+            NHA_RES_GROUP => {
+                let mut inside = Vec::new();
+                for (kind, value) in Attributes::nested(value) {
+                    if kind != NHA_RES_GROUP_UNBALANCED_TIME {
+                        put(&mut inside, kind, value);
+                    }
+                }
+                put(&mut body, kind | NESTED, &inside);
+            }
+            _ => {}
+        }
     }
     body
 }

@@ -171,6 +171,18 @@ impl Socket {
         }
     }
 
+    /// Sends messages that belong together, with numbers from 1 on, and waits for the answer to the one that asks for it.
+    pub(crate) fn transact(&mut self, messages: &[Message]) -> io::Result<()> {
+        let bytes: Vec<u8> = messages.iter().flat_map(Message::bytes).collect();
+        // SAFETY: the bytes live through the call.
+        check(unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) } as i64)?;
+        loop {
+            if let Some(message) = self.receive()?.iter().find(|m| m.kind == NLMSG_ERROR) {
+                return Self::error(message);
+            }
+        }
+    }
+
     /// Changes something, and waits until it is done.
     pub fn change(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         self.send(kind, flags | NLM_F_ACK, body)?;

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::link::{self, Device};
 use crate::links::{Change, Standing, change, rename, set_port};
 use crate::message::{Attributes, Message, put};
@@ -25,6 +27,10 @@ const EXCL: u16 = 0x200;
 /// `IFLA_VXLAN_LINK`, and what the other tunnels have (`IFLA_GRE_LINK`, `IFLA_IPTUN_LINK`, `IFLA_VTI_LINK`).
 const VXLAN_LINK: u16 = 3;
 const TUNNEL_LINK: u16 = 1;
+/// `IFLA_VXLAN_REMCSUM_RX`, which even as 0 needs a bit of the header that `IFLA_VXLAN_RESERVED_BITS` says is none's.
+const VXLAN_REMCSUM_RX: u16 = 22;
+/// `IFLA_VXLAN_TTL_INHERIT`, which is told as a byte, and asked for by being there.
+const VXLAN_TTL_INHERIT: u16 = 28;
 
 /// Tunnels that can be told of another device.
 const TUNNELS: [&str; 11] =
@@ -36,7 +42,7 @@ const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
 const BESIDE: &str = "penstock";
 
 /// How a device stands on another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stands {
     /// A VLAN device.
     Vlan,
@@ -47,7 +53,7 @@ pub enum Stands {
 }
 
 /// A device that stands on another one of the same namespace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upper {
     /// Its index.
     pub index: u32,
@@ -65,8 +71,17 @@ pub struct Upper {
 
 /// Devices that stand on the one with an index.
 pub fn uppers(socket: &mut impl Answers, lower: u32) -> io::Result<Vec<Upper>> {
-    let all = socket.dump(libc::RTM_GETLINK, &[0; link::HEAD])?;
-    Ok(all.iter().filter_map(|message| read(message, lower)).collect())
+    Ok(uppers_of(&links(socket)?, lower))
+}
+
+/// All links of the namespace.
+pub(crate) fn links(socket: &mut impl Answers) -> io::Result<Vec<Message>> {
+    socket.dump(libc::RTM_GETLINK, &[0; link::HEAD])
+}
+
+/// Those of all links that stand on the one with an index.
+pub(crate) fn uppers_of(links: &[Message], lower: u32) -> Vec<Upper> {
+    links.iter().filter_map(|message| read(message, lower)).collect()
 }
 
 fn tunnel_link(kind: &str) -> Option<u16> {
@@ -149,6 +164,38 @@ impl Upper {
         }
         put(&mut body, IFLA_LINKINFO, &nested(&self.kind, &self.data));
         body
+    }
+
+    /// Makes it anew on a device with this index and link address, where it is gone; where it is still there, it is told of
+    /// the device. Its index.
+    pub(crate) fn again(&self, socket: &mut Socket, lower: u32, mac: [u8; 6]) -> io::Result<u32> {
+        let state = State::read(socket)?;
+        if let Some(there) = state.device(&self.name) {
+            let there = Upper { index: there.link.index, ..self.clone() };
+            if self.stands == Stands::Tunnel {
+                there.point(socket, lower)?;
+            }
+            return Ok(there.index);
+        }
+        let data = match tunnel_link(&self.kind) {
+            None => self.data.clone(),
+            Some(link) => {
+                let mut data = Vec::new();
+                for (kind, value) in Attributes::nested(&self.data) {
+                    match kind {
+                        _ if kind == link => put(&mut data, kind, &lower.to_ne_bytes()),
+                        VXLAN_REMCSUM_RX | VXLAN_TTL_INHERIT if self.kind == "vxlan" && value == [0] => {}
+                        VXLAN_TTL_INHERIT if self.kind == "vxlan" => put(&mut data, kind, &[]),
+                        _ => put(&mut data, kind, value),
+                    }
+                }
+                data
+            }
+        };
+        Upper { data, ..self.clone() }.make(socket, &self.name, lower, mac)?;
+        let state = State::read(socket)?;
+        let made = state.device(&self.name).map(|device| device.link.index);
+        made.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 
     /// Tells a tunnel that its packets leave by another device.

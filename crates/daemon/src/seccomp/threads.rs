@@ -29,12 +29,16 @@ pub(crate) enum Thread {
     Keep,
     /// Writes what rules log to standard error.
     Lines,
+    /// Tells the guardian that packets are done.
+    Heartbeat,
+    /// The process that gives devices back.
+    Guardian,
 }
 
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 12] = [
+    const ALL: [Thread; 14] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
@@ -47,6 +51,8 @@ impl Thread {
         Thread::Queue,
         Thread::Keep,
         Thread::Lines,
+        Thread::Heartbeat,
+        Thread::Guardian,
     ];
 
     /// What it is called where something is said of it.
@@ -64,6 +70,8 @@ impl Thread {
             Thread::Queue => "queue",
             Thread::Keep => "keep",
             Thread::Lines => "log",
+            Thread::Heartbeat => "heartbeat",
+            Thread::Guardian => "guardian",
         }
     }
 
@@ -89,6 +97,9 @@ impl Thread {
             Thread::Queue => &[RUN, START, STREAMS, UNIX],
             Thread::Keep => &[RUN, READ_FILES, WRITE_FILES],
             Thread::Lines => &[RUN],
+            Thread::Heartbeat => &[RUN, TELL],
+            // It starts nothing, and has no programs for devices.
+            Thread::Guardian => &[RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, READ_FILES, WRITE_FILES],
         }
     }
 }
@@ -154,6 +165,12 @@ const SIGNALS: &[Rule] = &[
     Call(libc::SYS_eventfd2),
     Call(libc::SYS_pipe2),
 ];
+
+/// A pipe, looked at as it is closed.
+const TELL: &[Rule] = &[Call(libc::SYS_fcntl)];
+
+/// Who has started this process.
+const PARENT: &[Rule] = &[Call(libc::SYS_getppid)];
 
 /// Connections that are there.
 pub(crate) const STREAMS: &[Rule] = &[

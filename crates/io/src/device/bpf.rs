@@ -74,6 +74,28 @@ impl Redirect {
     }
 }
 
+/// Lets what is sent on a device pass, as long as it is there, whatever filters of traffic control say.
+#[derive(Debug)]
+pub struct Unfiltered(#[expect(dead_code, reason = "keeps the program attached")] Link);
+
+impl Unfiltered {
+    /// Of a device: its frames pass at tcx egress, and no filter is asked after that (Linux 6.6).
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn device(index: u32) -> io::Result<Self> {
+        always("penstock_pass", tcx::PASS)?.attach_egress(index).map(Unfiltered)
+    }
+}
+
+/// A program at tcx that gives every frame the same verdict.
+fn always(name: &str, verdict: i32) -> io::Result<Program> {
+    let mut asm = Asm::new();
+    asm.exit_with(verdict);
+    let code = asm.finish().map_err(impossible)?;
+    Program::load(Place::Tcx, name, &code).map_err(refused)
+}
+
 /// Keeps the kernel's protocols from what a device receives, as long as it is there: packet sockets have seen it by then.
 #[derive(Debug)]
 pub struct Shut(#[expect(dead_code, reason = "keeps the program attached")] Link);
@@ -84,10 +106,6 @@ impl Shut {
     /// # Errors
     /// Those of bpf(2).
     pub fn device(index: u32) -> io::Result<Self> {
-        let mut asm = Asm::new();
-        asm.exit_with(tcx::DROP);
-        let code = asm.finish().map_err(impossible)?;
-        let program = Program::load(Place::Tcx, "penstock_shut", &code).map_err(refused)?;
-        program.attach(index, Mode::Any).map(Shut)
+        always("penstock_shut", tcx::DROP)?.attach(index, Mode::Any).map(Shut)
     }
 }

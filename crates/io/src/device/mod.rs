@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use penstock_packet::Gso;
 
 pub use bare::BareTx;
-pub use bpf::{Redirect, Shut};
+pub use bpf::{Redirect, Shut, Unfiltered};
 pub use gro::{gro, set_gro};
 pub use launch::Launcher;
 pub use local::LocalTx;
