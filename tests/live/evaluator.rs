@@ -71,16 +71,22 @@ fn a_text_that_takes_all_memory_ends_alone() {
         .spawn()
         .unwrap();
     let nested = net.directory.join("nested.nft");
-    let text = "define a = { 1, 2 }\n".to_owned() + &"redefine a = { $a, $a }\n".repeat(60);
-    std::fs::write(&nested, text + "add rule ip t c tcp dport $a drop\n").unwrap();
-    let nested = nested.display();
+    let text = |times| {
+        let defines = "redefine a = { $a, $a }\n".repeat(times);
+        format!("define a = {{ 1, 2 }}\n{defines}add rule ip t c tcp dport $a drop\n")
+    };
+    std::fs::write(&nested, text(60)).unwrap();
+    // As much as is not refused for itself.
+    let large = net.directory.join("large.nft");
+    std::fs::write(&large, text(17)).unwrap();
+    let (nested, large) = (nested.display(), large.display());
     let program = net.directory.join("penstock");
     std::fs::copy(env!("CARGO_BIN_EXE_penstock"), &program).unwrap();
     let nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups {}", program.display());
     let too_much = "memory";
     for (command, said) in [
         (format!("$PENSTOCK nft -f {many}"), too_much),
-        (format!("{nobody} nft -c -f {many}"), too_much),
+        (format!("{nobody} nft -c -f {large}"), too_much),
         (format!("$PENSTOCK nft -f {nested}"), "Error: "),
         (format!("{nobody} nft -c -f {nested}"), "Error: "),
     ] {
