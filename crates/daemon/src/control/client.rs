@@ -68,7 +68,7 @@ impl Client {
         self.say(message)?;
         let (mut out, mut error) = (String::new(), String::new());
         loop {
-            match read(&mut self.stream, LONGEST)? {
+            match self.hear()? {
                 Message::Out(text) => out.push_str(&text),
                 Message::Err(text) => error.push_str(&text),
                 Message::Exit(0) => return Ok(out),
@@ -125,6 +125,14 @@ impl Client {
         }
     }
 
+    /// What is answered next. An answer that is cut off is an error.
+    fn hear(&mut self) -> io::Result<Message> {
+        read(&mut self.stream, LONGEST).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "the answer is cut off"),
+            _ => e,
+        })
+    }
+
     /// Another handle of the connection, to cut it from another thread.
     pub fn connection(&self) -> io::Result<UnixStream> {
         self.stream.try_clone()
@@ -132,7 +140,7 @@ impl Client {
 
     fn answers(&mut self, files: &dyn Files) -> io::Result<u8> {
         loop {
-            match read(&mut self.stream, LONGEST)? {
+            match self.hear()? {
                 Message::Out(text) => {
                     let mut out = io::stdout().lock();
                     // A reader that has seen enough is no error of ours, but the end.
