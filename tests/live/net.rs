@@ -52,6 +52,11 @@ pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
+/// The program that is tested: `PENSTOCK_PROGRAM`, else the one that was built with the tests.
+pub fn program() -> String {
+    std::env::var("PENSTOCK_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_penstock").to_owned())
+}
+
 /// Runs a line of the shell, and gives what it prints.
 pub fn sh(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
@@ -147,7 +152,7 @@ impl Net {
     pub fn command(&self, namespace: &str, line: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, "sh", "-c", line]);
-        command.env("PENSTOCK", env!("CARGO_BIN_EXE_penstock"));
+        command.env("PENSTOCK", program());
         command
     }
 
@@ -168,9 +173,14 @@ impl Net {
 
     /// Waits until something holds, for ten seconds.
     pub fn until(&self, what: &str, holds: impl Fn(&Net) -> bool) {
-        let end = Instant::now() + Duration::from_secs(10);
+        self.until_within(10, what, holds);
+    }
+
+    /// Waits until something holds, for so many seconds.
+    pub fn until_within(&self, seconds: u64, what: &str, holds: impl Fn(&Net) -> bool) {
+        let end = Instant::now() + Duration::from_secs(seconds);
         while !holds(self) {
-            assert!(Instant::now() < end, "not within ten seconds: {what}");
+            assert!(Instant::now() < end, "not within {seconds} seconds: {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -257,7 +267,7 @@ impl Net {
         let mut command =
             self.command(&self.r, &format!("exec $PENSTOCK up --seccomp kill {args} {workers}"));
         self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
-        self.until("the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
+        self.until_within(30, "the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }
 
     /// Ends the dataplane in order.

@@ -83,6 +83,7 @@ fn a_full_disk_costs_the_new_state_and_not_the_old_one() {
     net.nft("table ip small { chain c { type filter hook forward priority 0; }; }");
     net.until("it is kept", |_| disk.0.join("state").metadata().is_ok_and(|m| m.len() > 0));
     std::thread::sleep(Duration::from_millis(1500));
+    sh(&format!("head -c 52000 /dev/zero > {}", disk.0.join("filler").display()));
     let many: String =
         (0..3000).map(|n| format!("ip saddr 198.19.{}.{} counter\n", n >> 8, n & 255)).collect();
     net.nft(&format!("table ip large {{ chain c {{ type filter hook forward priority 0\n{many} }}; }}"));

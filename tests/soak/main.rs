@@ -115,6 +115,8 @@ impl Soak {
                 _ => std::thread::sleep(Duration::from_millis(200)),
             }
         };
+        // Processes of clients that have just gone end, too.
+        std::thread::sleep(Duration::from_millis(500));
         let taken = result.map(|shown| (Figures::take(&self.lab, self.minutes(), &shown), shown));
         self.pause.set(false);
         taken
@@ -278,8 +280,8 @@ fn finish(soak: &mut Soak) {
     soak.pause.set(true);
     let few = |lab: &Lab| shown(lab).is_some_and(|s| s["connections"].as_u64().is_some_and(|n| n < 20));
     if !soak.lab.within(60, few) {
-        let left = shown(&soak.lab).map_or(Value::Null, |s| s["connections"].clone());
-        soak.fail(format!("connections that do not end: {left}"));
+        let (_, left) = soak.lab.in_r("$PENSTOCK show conntrack");
+        soak.fail(format!("connections that do not end:\n{left}"));
     }
     if let Some((figures, _)) = soak.quiet() {
         println!("{}", figures.row());
@@ -287,9 +289,9 @@ fn finish(soak: &mut Soak) {
     let pid = soak.lab.net.pid();
     let family = measure::family(pid);
     soak.lab.net.down();
-    let left: Vec<_> =
-        family.iter().filter(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()).collect();
-    if !left.is_empty() {
+    let is_there = |pid: &&u32| std::path::Path::new(&format!("/proc/{pid}/root/.")).exists();
+    if !soak.lab.within(5, |_| !family.iter().any(|pid| is_there(&pid))) {
+        let left: Vec<_> = family.iter().filter(is_there).collect();
         soak.fail(format!("processes that stay: {left:?}"));
     }
     let (_, links) = soak.lab.in_r("ip -o link");

@@ -1,5 +1,6 @@
 //! What happens to the dataplane while packets pass: rulesets, clients, ports, and at last kills.
 
+use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::process::Stdio;
 use std::time::Duration;
@@ -68,7 +69,8 @@ impl Clients {
     fn add(&mut self, lab: &Lab, line: &str) {
         let mut command = lab.net.command(&lab.net.r, &format!("exec {line}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.0.extend(command.spawn());
+        // A group of its own, so that all that it starts goes away with it.
+        self.0.extend(command.process_group(0).spawn());
         if self.0.len() > 6 {
             end(self.0.remove(0));
         }
@@ -81,7 +83,8 @@ impl Clients {
 }
 
 fn end(mut child: Child) {
-    let _ = child.kill();
+    // SAFETY: a signal to the group of a child that was not waited for yet; no pointer is given.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let _ = child.wait();
 }
 

@@ -26,6 +26,7 @@
 use crate::conntrack::Conntrack;
 use crate::entry::{Counter, Proto, Ref, flag};
 use crate::expect::{Expectation, Follow};
+use crate::offload::Return;
 use crate::seqadj::SeqAdjust;
 use crate::settings::{LONGEST, Settings};
 use crate::tcp::{Side, Tcp};
@@ -284,6 +285,10 @@ impl Conntrack {
         e.proto = proto;
         e.flags &= !(flag::ACCT | flag::STAMP);
         self.start(n);
+        if status & status::OFFLOAD != 0 {
+            // Its flow is no more: it is tracked again, and lives as long as others in its state.
+            self.return_offloaded(n, Return { since: self.now, over: 0, closing: false });
+        }
         self.link_source(n);
         self.set_secmark(n, secmark);
         if let Some(device) = masquerade {

@@ -239,6 +239,20 @@ fn a_dump_loads_to_the_same_table() {
 }
 
 #[test]
+fn connections_of_flows_are_loaded_without_their_flows_and_live_as_others_do() {
+    let (mut table, now) = full();
+    let all: Vec<u32> = table.iter().map(|c| c.number()).collect();
+    all.iter().for_each(|n| table.set_offloaded(*n, 1));
+    assert!(table.iter().all(|c| c.remaining() == 86_400 * SECOND));
+    let mut again = Conntrack::new(Settings { max: 1000, ..Settings::default() });
+    again.load(&table.dump(), now).unwrap();
+    let udp: Vec<_> =
+        again.iter().filter(|c| c.tuple(Direction::Original).protocol == 17).map(|c| c.remaining()).collect();
+    assert!(!udp.is_empty() && udp.iter().all(|left| *left <= 120 * SECOND), "{udp:?}");
+    assert!(again.iter().all(|c| again.offloaded(c.number()).is_none()));
+}
+
+#[test]
 fn what_is_no_dump_is_refused_with_its_line() {
     let flow = "flow proto=17 orig=198.18.0.1,198.18.0.2,1,2,0 reply=198.18.0.2,198.18.0.1,2,1,0";
     for (text, line, reason) in [

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use penstock_io::device::{Tap, gro, set_gro};
 use penstock_netlink::links::{Change, Standing, change, rename, set_port};
@@ -78,7 +79,7 @@ fn move_all(
     let mut alike = |from: &str, to: &str| {
         copy_sysctls(from, to);
         if let Some(value) = read_sysctl(&sysctl("ipv6", from, "disable_ipv6")) {
-            let _ = fs::write(sysctl("ipv6", to, "disable_ipv6"), value);
+            write_sysctl(&sysctl("ipv6", to, "disable_ipv6"), &value);
         }
     };
     move_uppers(socket, from, to, &mut alike, isolated)
@@ -86,6 +87,31 @@ fn move_all(
 
 fn sysctl(family: &str, device: &str, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/sys/net/{family}/conf/{device}/{name}"))
+}
+
+/// How often something is tried that fails, and how long is waited in between: a descriptor or memory may be short for a
+/// moment, and whoever gives a device back has no other chance.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn again<T, E>(mut what: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..TRIES {
+        if let Ok(done) = what() {
+            return Ok(done);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    what()
+}
+
+/// Sets what there is; without IPv6 in the kernel, for one, some are not there.
+fn write_sysctl(path: &Path, value: &str) {
+    if let Err(e) = again(|| match fs::write(path, value) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }) {
+        log(format_args!("{}: {e}", path.display()));
+    }
 }
 
 fn read_sysctl(path: &Path) -> Option<String> {
@@ -213,11 +239,11 @@ pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         told(&format!("{} to {}", taken.before, taken.port), rename(socket, taken.device, &taken.port))?;
     }
     told(&taken.name, rename(socket, taken.tap, &taken.name))?;
-    let _ = fs::write(sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
+    write_sysctl(&sysctl("ipv6", &taken.name, "disable_ipv6"), if taken.no_ipv6 { "1" } else { "0" });
     // From here on the TAP says what the device was: up or down, and what stands on it.
     let up = told(&taken.name, change(socket, taken.tap, &[Change::Up(found.link.up)]));
     standing.remove(socket);
-    let _ = fs::write(sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
+    write_sysctl(&sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
     let placed = up.and_then(|()| {
         if let Some(master) = &found.master {
             told(&taken.port, change(socket, taken.device, &[Change::Master(0)]))?;
@@ -250,7 +276,7 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
     }
     let standing = Standing::read(socket, index).map_err(|e| format!("{}: {e}", taken.port))?;
     standing.remove(socket);
-    let _ = fs::write(sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
+    write_sysctl(&sysctl("ipv6", &taken.port, "disable_ipv6"), "1");
     told(&taken.port, change(socket, index, &[Change::Up(true)]))
 }
 
@@ -260,7 +286,7 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if let Some(end) = taken.end {
         return end.restore(socket, &taken.before);
     }
-    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let state = again(|| State::read(socket)).map_err(|e| format!("the kernel's network: {e}"))?;
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
     // One that has come back by its name as a port may not have been taken yet.
     let by_name = || state.devices().iter().find(|d| *d.link.name == *taken.port);
@@ -273,29 +299,35 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if of(taken.tap).is_some_and(waits) {
         // The TAP has not taken its place yet, so all is still the device's.
         if *device.link.name != *taken.before {
-            told(&taken.before, rename(socket, taken.device, &taken.before))?;
+            told(&taken.before, again(|| rename(socket, taken.device, &taken.before)))?;
         }
         return Ok(());
     }
     let tap = of(taken.tap);
     let standing = match tap {
-        Some(_) => Standing::read(socket, taken.tap).map_err(|e| format!("{}: {e}", taken.name))?,
+        Some(_) => again(|| Standing::read(socket, taken.tap)).map_err(|e| format!("{}: {e}", taken.name))?,
         None => Standing::default(),
     };
     standing.remove(socket);
     if tap.is_some() {
-        told(&taken.name, rename(socket, taken.tap, &format!("{WAITING}{}", taken.tap % 1_000_000)))?;
+        told(
+            &taken.name,
+            again(|| rename(socket, taken.tap, &format!("{WAITING}{}", taken.tap % 1_000_000))),
+        )?;
     }
     if *device.link.name != *taken.before {
-        told(&taken.before, rename(socket, taken.device, &taken.before))?;
+        told(&taken.before, again(|| rename(socket, taken.device, &taken.before)))?;
     }
     if let Some(master) = tap.and_then(|t| t.master.as_ref()) {
         let _ = change(socket, taken.tap, &[Change::Master(0)]);
-        told(&taken.before, change(socket, taken.device, &[Change::Master(master.index)]))?;
+        told(&taken.before, again(|| change(socket, taken.device, &[Change::Master(master.index)])))?;
         let settings = tap.map(|t| t.port_settings.as_slice()).unwrap_or_default();
-        told(&taken.before, set_port(socket, taken.device, settings, Some(is_isolated(&taken.name))))?;
+        told(
+            &taken.before,
+            again(|| set_port(socket, taken.device, settings, Some(is_isolated(&taken.name)))),
+        )?;
         if let Some(port) = tap.and_then(|t| t.link.port.as_ref()) {
-            told(&taken.before, set_port_vlans(socket, taken.device, &port.vlans))?;
+            told(&taken.before, again(|| set_port_vlans(socket, taken.device, &port.vlans)))?;
         }
     }
     let _ = change(socket, taken.device, &[Change::Generate(taken.generate)]);
@@ -303,16 +335,17 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
         let _ = set_gro(taken.device, false);
     }
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
-    let _ = fs::write(sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
+    write_sysctl(&sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
     if let Some(tap) = tap {
         let attributes = [Change::Mtu(tap.link.mtu), Change::Up(tap.link.up)];
-        told(&taken.before, change(socket, taken.device, &attributes))?;
+        told(&taken.before, again(|| change(socket, taken.device, &attributes)))?;
     }
     for refused in standing.put(socket, taken.tap, taken.device) {
         log(format_args!("{}: could not give back {refused}", taken.before));
     }
     if tap.is_some() {
-        for refused in told(&taken.before, move_all(socket, taken.tap, taken.device, &is_isolated))? {
+        for refused in told(&taken.before, again(|| move_all(socket, taken.tap, taken.device, &is_isolated)))?
+        {
             log(format_args!("{}: could not give back {refused}", taken.before));
         }
     }
