@@ -346,9 +346,9 @@ mod tests {
             while taker.fetch() > 0 {
                 let frames = (0..BURST).filter_map(|i| taker.frame(i));
                 for (handed, frame) in frames {
-                    let kept = crew.keep_handed(handed, frame.bytes, 0);
+                    let kept = crew.keep_handed(handed, frame, 0);
                     all.extend(crew.own.drain(..).map(|(_, bytes)| bytes));
-                    all.extend(kept.then(|| frame.bytes.to_vec()));
+                    all.extend(kept.then(|| frame.to_vec()));
                 }
             }
         }
