@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_lang::session::Outcome;
 use penstock_lang::source::Files;
 
-use super::budget::Budget;
+use super::budget::{Budget, Exceeded};
 use super::protocol::{Message, read, write};
 
 /// A connection.
@@ -18,7 +18,7 @@ pub(crate) struct Client {
     /// Bytes of a message of it.
     limit: usize,
     /// What it may be told, if that is bounded.
-    budget: Option<Budget>,
+    budget: RefCell<Option<Budget>>,
 }
 
 /// Bytes of a text that are told at once: who reads slowly holds no more of it.
@@ -75,17 +75,17 @@ impl AsFd for Client {
 impl Client {
     /// Whose messages have at most so many bytes.
     pub(crate) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
-        Ok(Client { stream: RefCell::new(stream), limit, budget: None })
+        Ok(Client { stream: RefCell::new(stream), limit, budget: RefCell::default() })
     }
 
     /// What is told from now on comes off the budget, which is ended by `None`.
-    pub(super) fn set_budget(&mut self, budget: Option<Budget>) {
-        self.budget = budget;
+    pub(super) fn set_budget(&self, budget: Option<Budget>) {
+        *self.budget.borrow_mut() = budget;
     }
 
     /// When what is told has to be told, if that is bounded.
     pub(super) fn end(&self) -> Option<Instant> {
-        self.budget.as_ref().map(Budget::end)
+        self.budget.borrow().as_ref().map(Budget::end)
     }
 
     /// A message, all of which has to come in that time.
@@ -140,7 +140,7 @@ impl Client {
 
     fn say_at_once(&self, message: &Message, bytes: usize) -> io::Result<()> {
         let mut until = Instant::now() + PATIENCE;
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = &*self.budget.borrow() {
             budget.spend(bytes)?;
             until = until.min(budget.end());
         }
@@ -152,8 +152,19 @@ impl Client {
         is_there(&self.stream.borrow())
     }
 
-    /// What a run said, in its order.
-    pub(crate) fn outcome(&self, outcome: &Outcome) -> io::Result<()> {
+    /// What a run said, in its order, within the budget of a listing. `false` if that was not enough: then the client is
+    /// told so.
+    pub(crate) fn outcome(&self, outcome: &Outcome, looks: bool) -> io::Result<bool> {
+        self.set_budget(Some(Budget::of_listing(looks)));
+        let told = self.all_of(outcome);
+        self.set_budget(None);
+        let Err(e) = told else { return Ok(true) };
+        let reason = Exceeded::of(&e).ok_or(e)?;
+        self.say(&Message::Err(format!("Error: {reason}\n")))?;
+        Ok(false)
+    }
+
+    fn all_of(&self, outcome: &Outcome) -> io::Result<()> {
         for merge in &outcome.merges {
             self.say(&Message::Err(format!("{}into:\n\t", merge.rules)))?;
             self.say(&Message::Out(merge.into.clone()))?;
@@ -239,7 +250,6 @@ fn text(bytes: Vec<u8>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::budget::Exceeded;
     use std::io::Write;
 
     #[test]
@@ -273,7 +283,7 @@ mod tests {
     #[test]
     fn what_exceeds_its_budget_is_cut_and_says_so() {
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
-        let mut client = Client::new(ours, PIECE).expect("a client");
+        let client = Client::new(ours, PIECE).expect("a client");
         client.set_budget(Some(Budget::for_test(10)));
         client.say(&Message::Out("12345678".into())).expect("there is room");
         let error = client.say(&Message::Out("123".into())).expect_err("it is too much");

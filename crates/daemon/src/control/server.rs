@@ -174,7 +174,7 @@ impl Server {
         self.serve_one(peer, Client::new(stream, rights.longest())?, rights)
     }
 
-    fn serve_one(&self, peer: Peer, mut client: Client, rights: Rights) -> io::Result<()> {
+    fn serve_one(&self, peer: Peer, client: Client, rights: Rights) -> io::Result<()> {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", peer.process)).unwrap_or_default();
         let process = (peer.process, name.trim().to_owned());
         let looks = rights == Rights::Look;

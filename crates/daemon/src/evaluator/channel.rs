@@ -231,6 +231,10 @@ impl Channel {
             let mut at = libc::CMSG_FIRSTHDR(&raw const header);
             while let Some(message) = at.as_ref() {
                 if message.cmsg_level == libc::SOL_SOCKET && message.cmsg_type == libc::SCM_RIGHTS {
+                    #[allow(
+                        clippy::unnecessary_cast,
+                        reason = "its type is another one in other C libraries"
+                    )]
                     let len = message.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                     let data = libc::CMSG_DATA(at).cast::<RawFd>();
                     for number in 0..len / size_of::<RawFd>() {

@@ -224,10 +224,10 @@ impl Child<'_> {
         sandbox::stop_alarm();
         let (outcome, waits) = evaluated?;
         drop(text);
-        self.client.outcome(&outcome)?;
+        let told = self.client.outcome(&outcome, self.call.rights == Rights::Look)?;
         match (waits, confirm) {
             (Some(id), Some(time)) => self.confirmation(id, time),
-            _ => Ok(u8::from(!outcome.ok)),
+            _ => Ok(u8::from(!outcome.ok || !told)),
         }
     }
 
