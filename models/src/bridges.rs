@@ -3,24 +3,23 @@
 #[path = "../../crates/path/src/bridge/learned.rs"]
 mod product;
 
-use loom::sync::Arc;
-use loom::thread;
 use product::{Key, Learned, Terms};
 
 use crate::Model;
+use crate::sync::{Arc, thread};
 
 /// `penstock_net::Mac`.
 #[derive(Clone, Copy)]
 struct Mac([u8; 6]);
 
-/// One bucket: few words, which all addresses share.
-const ROOM: usize = 4;
+/// Two buckets: few words, which all addresses share.
+const ROOM: usize = 8;
 
 const TERMS: Terms = Terms { ageing: 1000, limit: ROOM };
 
 pub const MODELS: &[Model] = &[
     Model::new("bridges: an address that two learn at once is known once", 2, known_once),
-    Model::new("bridges: nobody is told another address's port", 2, no_others_port),
+    Model::new("bridges: nobody is told another address's port", 3, no_others_port),
     Model::new("bridges: what is forgotten while it is learned counts right", 2, forgotten),
     Model::new("bridges: no more are known than may be", 2, limited),
 ];
@@ -29,9 +28,9 @@ fn key(n: u8) -> Key {
     Key::new(Mac([2, 0, 0, 0, 0, n]), 0)
 }
 
-/// With its memory made, which happens once.
+/// With its memory made, which happens once. Odd addresses may be in both buckets, even ones in the first.
 fn table() -> Arc<Learned> {
-    let table = Learned::default();
+    let table = Learned::with_secret([0, 0]);
     table.learn(key(9), 9, 0, TERMS);
     table.forget(|_| false);
     Arc::new(table)
@@ -43,12 +42,18 @@ fn known_once() {
         let table = table.clone();
         thread::spawn(move || table.learn(key(1), 1, 5, TERMS))
     };
+    // Makes one bucket the fuller one, so that the two may go by different ones.
+    let third = {
+        let table = table.clone();
+        thread::spawn(move || table.learn(key(3), 3, 5, TERMS))
+    };
     table.learn(key(1), 2, 5, TERMS);
     other.join().expect("it ends");
+    third.join().expect("it ends");
     // Who came last may have been told that it is there; once it is seen again it is.
-    table.learn(key(1), 3, 6, TERMS);
-    assert_eq!(table.find(key(1), 6, TERMS.ageing), Some(3));
-    table.forget(|port| port != 3);
+    table.learn(key(1), 4, 6, TERMS);
+    assert_eq!(table.find(key(1), 6, TERMS.ageing), Some(4));
+    table.forget(|port| port != 4);
     assert_eq!(table.find(key(1), 6, TERMS.ageing), None, "it was there once");
 }
 
@@ -59,12 +64,12 @@ fn no_others_port() {
         let table = table.clone();
         thread::spawn(move || {
             table.forget(|_| false);
-            table.learn(key(2), 2, 5, TERMS);
+            table.learn(key(3), 2, 5, TERMS);
         })
     };
     let found = table.find(key(1), 5, TERMS.ageing);
     assert!(found.is_none_or(|port| port == 1), "{found:?}");
-    let found = table.find(key(2), 5, TERMS.ageing);
+    let found = table.find(key(3), 5, TERMS.ageing);
     assert!(found.is_none_or(|port| port == 2), "{found:?}");
     other.join().expect("it ends");
 }
@@ -79,7 +84,7 @@ fn forgotten() {
     other.join().expect("it ends");
     table.forget(|_| false);
     // Were the count wrong, fewer could be learned now, or more.
-    let learned = (1..=8).filter(|n| {
+    let learned = (1..=12).filter(|n| {
         table.learn(key(*n), 1, 6, TERMS);
         table.find(key(*n), 6, TERMS.ageing).is_some()
     });

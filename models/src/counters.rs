@@ -10,12 +10,11 @@ mod limit;
 use connlimit::{ConnCountState, join, leave};
 use counter::CounterState;
 use limit::{Bucket, LimitState};
-use loom::sync::Arc;
-use loom::thread;
 
 use crate::Model;
 use crate::cells::WorkerNumber;
 use crate::expr::{Limit, LimitType};
+use crate::sync::{Arc, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("counters: two who reset while a worker counts are told all of it, once", 2, reset),

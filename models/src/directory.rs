@@ -3,11 +3,10 @@
 #[path = "../../crates/conntrack/src/directory.rs"]
 mod product;
 
-use loom::sync::Arc;
-use loom::thread;
 use product::Directory;
 
 use crate::Model;
+use crate::sync::{Arc, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("directory: of two who enter a tuple at most one has it", 9, at_most_one),

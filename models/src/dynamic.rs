@@ -5,12 +5,10 @@ mod product;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use loom::sync::Arc;
-use loom::thread;
 use product::{Dynamic, NEVER};
 
 use crate::Model;
-use crate::sync::AtomicU64;
+use crate::sync::{Arc, AtomicU64, thread};
 
 pub const MODELS: &[Model] = &[
     Model::new("dynamic: who looks up sees a value of one element and one moment", 2, one_moment),

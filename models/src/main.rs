@@ -1,6 +1,14 @@
-//! Runs the models, or those whose names contain a word of the command line. Each is run through all orders of its threads'
-//! steps, up to a number of preemptions, and of what each thread sees of the others' memory.
+//! Runs the models, or those whose names contain a word of the command line.
+//!
+//! loom runs each through the orders of its threads' steps, up to a number of preemptions, and of what each thread sees of the
+//! others' memory. It leaves out orders in which it takes a step for independent of those before (it knows one access to a
+//! word only, the last). So the same models run by shuttle, too (`--features shuttle`): through many random schedules, in which
+//! all threads see one memory.
 
+#[cfg(not(feature = "shuttle"))]
+mod loom_sync;
+#[cfg(feature = "shuttle")]
+mod shuttle_sync;
 mod stand_ins;
 mod sync;
 
@@ -16,17 +24,35 @@ use stand_ins::{cells, event, expr, hash};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// A model: its name, which says what must hold; how many preemptions are tried, where not all; and what is run.
+/// A model: its name, which says what must hold; how many preemptions loom tries; and what is run.
 pub struct Model {
     name: &'static str,
-    preemptions: Option<usize>,
+    preemptions: usize,
     run: fn(),
 }
 
 impl Model {
     const fn new(name: &'static str, preemptions: usize, run: fn()) -> Self {
-        Model { name, preemptions: Some(preemptions), run }
+        Model { name, preemptions, run }
     }
+}
+
+#[cfg(not(feature = "shuttle"))]
+fn explore(model: &Model, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(model.preemptions);
+    builder.max_branches = 100_000;
+    builder.check(run);
+}
+
+#[cfg(feature = "shuttle")]
+fn explore(_model: &Model, run: impl Fn() + Send + Sync + 'static) {
+    const SCHEDULES: usize = 5000;
+    const PREEMPTIONS: usize = 3;
+    let run = std::sync::Arc::new(run);
+    let random = run.clone();
+    shuttle::check_random(move || random(), SCHEDULES);
+    shuttle::check_pct(move || run(), SCHEDULES, PREEMPTIONS);
 }
 
 fn main() {
@@ -41,11 +67,8 @@ fn main() {
         static ORDERS: AtomicU64 = AtomicU64::new(0);
         ORDERS.store(0, Relaxed);
         let begun = Instant::now();
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = model.preemptions;
-        builder.max_branches = 100_000;
         let run = model.run;
-        builder.check(move || {
+        explore(model, move || {
             ORDERS.fetch_add(1, Relaxed);
             run();
         });

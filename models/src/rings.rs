@@ -9,12 +9,10 @@ mod ring;
 
 use bell::Bell;
 use inbox::Inbox;
-use loom::sync::Arc;
-use loom::thread;
 use ring::with_bytes;
 
 use crate::Model;
-use crate::sync::AtomicBool;
+use crate::sync::{Arc, AtomicBool, thread};
 use std::sync::atomic::Ordering::SeqCst;
 
 pub const MODELS: &[Model] = &[

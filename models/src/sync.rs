@@ -1,112 +1,9 @@
-//! The product's `sync` modules in terms of loom.
-//!
-//! loom takes sequentially consistent accesses for acquire and release ones, and knows such fences. So here an access with
-//! that order stands between two fences, which is what it comes to where all accesses to a word have that order.
+//! The product's `sync` modules, in terms of loom or of shuttle.
 
-use std::sync::atomic::Ordering;
-
-pub use loom::hint::spin_loop;
-pub use loom::sync::Mutex;
-pub use loom::sync::atomic::fence;
-
-/// An access with an order, between fences if it is sequentially consistent.
-fn access<T>(order: Ordering, access: impl FnOnce(Ordering) -> T, weaker: Ordering) -> T {
-    if order != Ordering::SeqCst {
-        return access(order);
-    }
-    fence(Ordering::SeqCst);
-    let value = access(weaker);
-    fence(Ordering::SeqCst);
-    value
-}
-
-macro_rules! atomic {
-    ($name:ident, $value:ty) => {
-        /// The integer of that name in `std::sync::atomic`.
-        #[derive(Debug, Default)]
-        pub struct $name(loom::sync::atomic::$name);
-
-        impl $name {
-            pub fn new(value: $value) -> Self {
-                $name(loom::sync::atomic::$name::new(value))
-            }
-
-            pub fn load(&self, order: Ordering) -> $value {
-                access(order, |order| self.0.load(order), Ordering::Acquire)
-            }
-
-            pub fn store(&self, value: $value, order: Ordering) {
-                access(order, |order| self.0.store(value, order), Ordering::Release)
-            }
-
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                access(order, |order| self.0.swap(value, order), Ordering::AcqRel)
-            }
-
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                order: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                let failure = if failure == Ordering::SeqCst { Ordering::Acquire } else { failure };
-                access(order, |order| self.0.compare_exchange(current, new, order, failure), Ordering::AcqRel)
-            }
-
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                order: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.compare_exchange(current, new, order, failure)
-            }
-
-            pub fn fetch_update(
-                &self,
-                order: Ordering,
-                load: Ordering,
-                mut update: impl FnMut($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                let mut seen = self.load(load);
-                while let Some(new) = update(seen) {
-                    match self.compare_exchange(seen, new, order, load) {
-                        Ok(before) => return Ok(before),
-                        Err(other) => seen = other,
-                    }
-                }
-                Err(seen)
-            }
-        }
-    };
-}
-
-macro_rules! number {
-    ($name:ident, $value:ty) => {
-        atomic!($name, $value);
-
-        impl $name {
-            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                access(order, |order| self.0.fetch_add(value, order), Ordering::AcqRel)
-            }
-
-            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                access(order, |order| self.0.fetch_sub(value, order), Ordering::AcqRel)
-            }
-
-            pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
-                access(order, |order| self.0.fetch_min(value, order), Ordering::AcqRel)
-            }
-        }
-    };
-}
-
-atomic!(AtomicBool, bool);
-number!(AtomicU32, u32);
-number!(AtomicU64, u64);
-number!(AtomicUsize, usize);
+#[cfg(not(feature = "shuttle"))]
+pub use crate::loom_sync::*;
+#[cfg(feature = "shuttle")]
+pub use crate::shuttle_sync::*;
 
 /// Words of zeros.
 pub fn zeros(n: usize) -> Box<[AtomicU64]> {
@@ -118,7 +15,7 @@ pub fn prefetch<T>(_what: &T) {}
 
 /// Bytes that two threads read and write by turns: loom is told of each word that is touched.
 pub struct Bytes {
-    words: Box<[loom::cell::UnsafeCell<()>]>,
+    words: Box<[Word]>,
     bytes: Box<[std::cell::UnsafeCell<u64>]>,
 }
 
@@ -136,7 +33,7 @@ impl std::fmt::Debug for Bytes {
 impl Bytes {
     pub fn new(words: usize) -> Self {
         Bytes {
-            words: (0..words).map(|_| loom::cell::UnsafeCell::new(())).collect(),
+            words: (0..words).map(|_| Word::new()).collect(),
             bytes: (0..words).map(|_| std::cell::UnsafeCell::new(0)).collect(),
         }
     }
@@ -145,7 +42,7 @@ impl Bytes {
         self.words.len() * 8
     }
 
-    fn touched(&self, place: usize, len: usize) -> &[loom::cell::UnsafeCell<()>] {
+    fn touched(&self, place: usize, len: usize) -> &[Word] {
         let from = place % self.len() / 8;
         &self.words[from..from + len.div_ceil(8)]
     }
@@ -157,7 +54,7 @@ impl Bytes {
     /// # Safety
     /// As in the product.
     pub unsafe fn put<T: Copy>(&self, place: usize, value: T) {
-        self.touched(place, size_of::<T>()).iter().for_each(|word| word.with_mut(|_| ()));
+        self.touched(place, size_of::<T>()).iter().for_each(Word::write);
         // SAFETY: the caller vouches for it.
         unsafe { self.at(place).cast::<T>().write(value) };
     }
@@ -165,7 +62,7 @@ impl Bytes {
     /// # Safety
     /// As in the product.
     pub unsafe fn get<T: Copy>(&self, place: usize) -> T {
-        self.touched(place, size_of::<T>()).iter().for_each(|word| word.with(|_| ()));
+        self.touched(place, size_of::<T>()).iter().for_each(Word::read);
         // SAFETY: the caller vouches for it.
         unsafe { self.at(place).cast::<T>().read() }
     }
@@ -173,7 +70,7 @@ impl Bytes {
     /// # Safety
     /// As in the product.
     pub unsafe fn write(&self, place: usize, bytes: &[u8]) {
-        self.touched(place, bytes.len()).iter().for_each(|word| word.with_mut(|_| ()));
+        self.touched(place, bytes.len()).iter().for_each(Word::write);
         // SAFETY: the caller vouches for it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(place), bytes.len()) };
     }
@@ -181,7 +78,7 @@ impl Bytes {
     /// # Safety
     /// As in the product.
     pub unsafe fn slice(&self, place: usize, len: usize) -> &[u8] {
-        self.touched(place, len).iter().for_each(|word| word.with(|_| ()));
+        self.touched(place, len).iter().for_each(Word::read);
         // SAFETY: the caller vouches for it.
         unsafe { std::slice::from_raw_parts(self.at(place), len) }
     }

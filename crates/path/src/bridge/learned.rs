@@ -121,8 +121,15 @@ pub(super) struct Learned {
 impl Default for Learned {
     fn default() -> Self {
         let random = std::hash::RandomState::new();
+        Learned::with_secret([0u8, 1].map(|n| random.hash_one(n)))
+    }
+}
+
+impl Learned {
+    /// With nothing learned, and what others do not know of the hash.
+    pub(super) fn with_secret(secret: [u64; 2]) -> Self {
         Learned {
-            secret: [0u8, 1].map(|n| random.hash_one(n)),
+            secret,
             buckets: OnceLock::new(),
             count: AtomicUsize::new(0),
             ageing: AtomicU64::new(0),
