@@ -5,6 +5,9 @@
 # make release     the release binary, reproducible: see docs/release.md
 # make release-check   builds it twice, in two places, and compares
 # make sbom   what it is made of, in CycloneDX's form: target/sbom/penstock.cdx.json
+# make loom   models of what workers share, in all orders that matter (loom and shuttle)
+# make miri   unsafe code and what workers share, in Miri (needs nightly)
+# make sanitize   tests of workers with ThreadSanitizer and AddressSanitizer (needs nightly)
 # make bench  measure the packet path in memory and write docs/performance.md
 # make soak   run the dataplane under everything for HOURS (1) with SEED (1), and see that all stays level and adds up
 # make fuzz   all fuzzing targets for SECONDS together, or TARGET alone (docs/testing.md)
@@ -16,7 +19,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint deny release release-check sbom bench soak fuzz record clean
+.PHONY: run test lint deny release release-check sbom bench soak fuzz record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -47,6 +50,16 @@ release-check:
 sbom:
 	@scripts/tool cargo-cyclonedx 0.5.9
 	scripts/sbom
+
+loom:
+	scripts/soundness loom
+
+miri:
+	scripts/soundness miri
+
+sanitize:
+	scripts/soundness thread
+	scripts/soundness address
 
 bench:
 	@scripts/setup run
