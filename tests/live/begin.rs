@@ -40,7 +40,7 @@ fn what_cannot_begin_leaves_devices_alone() {
         (format!("r0 r1=wan --rules {nowhere}"), "nowhere.nft:1:44-50: Error: Interface does not exist"),
         ("r0 r1 --state /nonexistent/state".into(), "the state cannot be saved: No such file or directory"),
         (format!("r0 r1 --state {broken}"), "broken.state: byte 0: not a saved state"),
-        (format!("r0 r1 --state {}", net.directory.display()), "Is a directory"),
+        (format!("r0 r1 --state {}", net.directory.display()), "a directory"),
         ("r0 r1 --persist /tmp".into(), "Error: /tmp: not in a file system of type bpf"),
         ("r0 r1 --metrics 127.0.0.1:1 --metrics 198.18.0.1:1".into(), "takes a loopback address"),
     ] {
