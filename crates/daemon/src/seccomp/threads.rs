@@ -93,7 +93,7 @@ impl Thread {
                 RUN, START, STREAMS, PAIRS, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Lookups => &[RUN],
-            Thread::Metrics => &[RUN, STREAMS, ACCEPT, START],
+            Thread::Metrics => &[RUN, STREAMS, ACCEPT],
             Thread::Queue => &[RUN, START, STREAMS, UNIX],
             Thread::Keep => &[RUN, READ_FILES, WRITE_FILES],
             Thread::Lines => &[RUN],
@@ -198,8 +198,6 @@ const ACCEPT: &[Rule] = &[
     Call(libc::SYS_accept4),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_accept),
-    // Thread after thread puts on the filter that it has.
-    Call(libc::SYS_seccomp),
 ];
 
 /// Frames of devices that are open.
@@ -453,6 +451,7 @@ mod tests {
             (Thread::Client, libc::SYS_unlinkat, [0; 6]),
             (Thread::Client, libc::SYS_accept4, [0; 6]),
             (Thread::Metrics, libc::SYS_openat, [0; 6]),
+            (Thread::Metrics, libc::SYS_clone, first(libc::CLONE_THREAD)),
             (Thread::Metrics, libc::SYS_bpf, first(1)),
             (Thread::Metrics, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::Queue, libc::SYS_socket, first(libc::AF_INET)),
