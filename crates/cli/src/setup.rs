@@ -124,6 +124,7 @@ impl Setup {
                 SysctlError::Value => format!("Error: --sysctl: {name} cannot be {value}"),
             })?;
         }
+        settings.conntrack.check_room(1).map_err(|e| format!("Error: --sysctl: {e}"))?;
         let linked = Linked::new(&ruleset.generation())
             .map_err(|e| format!("{}: Error: {e}", self.rules().display()))?;
         linked.image.build_lookups();

@@ -28,6 +28,11 @@ pub(crate) struct Index {
     buckets: u32,
 }
 
+/// Words of so many buckets.
+pub(crate) fn words_for(buckets: u32) -> usize {
+    (buckets.max(PROBE as u32 + 1) as usize + 1) * WORDS
+}
+
 /// Buckets for `max` connections: four of seven places used when the table is full.
 pub(crate) fn buckets_for(max: u32) -> u32 {
     (u64::from(max) / 2 + 8) as u32
@@ -46,8 +51,8 @@ const fn unpack(word: u64) -> (u32, Direction) {
 
 impl Index {
     pub fn new(buckets: u32) -> Self {
+        let words = vec![0u64; words_for(buckets)];
         let buckets = buckets.max(PROBE as u32 + 1);
-        let words = vec![0u64; (buckets as usize + 1) * WORDS];
         let start = words.as_ptr().align_offset(64).min(WORDS);
         Self { words, start, buckets }
     }

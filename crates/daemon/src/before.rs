@@ -30,6 +30,9 @@ pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Resul
         can_be_saved(&state.path)
             .map_err(|e| format!("{}: the state cannot be saved: {e}", state.path.display()))?;
     }
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = config.workers.unwrap_or_else(processors);
+    config.settings.conntrack.check_room(workers).map_err(|e| format!("--sysctl: {e}"))?;
     match &config.rules {
         Some(path) if !kept => evaluator::check(evaluator, config, path),
         _ => Ok(()),

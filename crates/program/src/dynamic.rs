@@ -181,12 +181,17 @@ pub(crate) struct Found {
     statements: u32,
 }
 
+/// Words of an element's value.
+fn value_words(value_len: Option<u32>) -> usize {
+    DATA + (value_len.unwrap_or(0).min(64) as usize).div_ceil(8) + STATEMENTS_MAX * 2
+}
+
 impl DynamicSet {
     /// An empty set for keys of so many bytes, maps with the length of their data. `exprs` are the statements of which
     /// each element gets its own copy.
     pub fn new(key_len: usize, value_len: Option<u32>, size: u32, exprs: &[Expr]) -> Self {
+        let words = value_words(value_len);
         let value_len = value_len.unwrap_or(0).min(64) as usize;
-        let words = DATA + value_len.div_ceil(8) + STATEMENTS_MAX * 2;
         let mut set = DynamicSet {
             elements: Dynamic::new(key_len, words, size),
             catch_all: Dynamic::new(1, words, 1),
@@ -197,6 +202,11 @@ impl DynamicSet {
         };
         set.default = set.statements(exprs);
         set
+    }
+
+    /// Whether there is memory for such a set ([`Dynamic::has_room`]).
+    pub fn has_room(key_len: usize, value_len: Option<u32>, size: u32) -> bool {
+        Dynamic::has_room(key_len, value_words(value_len), size)
     }
 
     /// Statements that elements can be given.

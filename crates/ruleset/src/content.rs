@@ -200,6 +200,18 @@ impl Set {
         elements
     }
 
+    /// Whether there is memory for a set of this size that packets change, if they do or are about to.
+    pub(crate) fn has_room_for(&self, size: Option<u32>) -> bool {
+        let value_len = match self.data {
+            None => None,
+            Some(MapData::Value { len }) => Some(len),
+            Some(MapData::Verdict | MapData::Object(_)) => return true,
+        };
+        let size = size.filter(|size| *size > 0).unwrap_or(DYNAMIC_SIZE);
+        self.dynamic().is_some_and(|set| size <= set.capacity())
+            || DynamicSet::has_room(self.description.key_len, value_len, size)
+    }
+
     /// Lets packets change the set: gives it a size and a structure for that. Maps of verdicts and objects stay as they
     /// are, and so does what is dynamic already.
     pub(crate) fn become_dynamic(&mut self) {

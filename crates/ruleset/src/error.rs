@@ -12,6 +12,8 @@ pub enum Errno {
     Enoent = 2,
     /// Argument list too long.
     E2big = 7,
+    /// Cannot allocate memory.
+    Enomem = 12,
     /// Device or resource busy.
     Ebusy = 16,
     /// File exists.
@@ -48,10 +50,11 @@ pub enum Errno {
 
 impl Errno {
     /// All of them.
-    const ALL: [Errno; 19] = [
+    const ALL: [Errno; 20] = [
         Errno::Eperm,
         Errno::Enoent,
         Errno::E2big,
+        Errno::Enomem,
         Errno::Ebusy,
         Errno::Eexist,
         Errno::Einval,
@@ -81,6 +84,7 @@ impl Errno {
             Errno::Eperm => "Operation not permitted",
             Errno::Enoent => "No such file or directory",
             Errno::E2big => "Argument list too long",
+            Errno::Enomem => "Cannot allocate memory",
             Errno::Ebusy => "Device or resource busy",
             Errno::Eexist => "File exists",
             Errno::Einval => "Invalid argument",

@@ -157,9 +157,9 @@ impl Ruleset {
         if now > NOW_MAX {
             return Err(broken("it is of a time that never comes"));
         }
-        let tables = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect::<Option<_>>();
+        let tables: Result<_, _> = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
         let no_ruleset = |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
-        let tables = tables.ok_or_else(|| no_ruleset("there cannot be such a set"))?;
+        let tables = tables.map_err(no_ruleset)?;
         let generation = Generation { id: saved.id, tables };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
     }
@@ -238,8 +238,8 @@ impl SavedTable {
         }
     }
 
-    fn restore(self, now: u64) -> Option<Table> {
-        Some(Table {
+    fn restore(self, now: u64) -> Result<Table, &'static str> {
+        Ok(Table {
             family: self.family,
             name: self.name,
             handle: self.handle,
@@ -252,7 +252,7 @@ impl SavedTable {
                 .sets
                 .into_iter()
                 .map(|s| s.restore(self.family, now).map(Arc::new))
-                .collect::<Option<_>>()?,
+                .collect::<Result<_, _>>()?,
             objects: self.objects.into_iter().map(|o| Arc::new(o.restore(now))).collect(),
             flowtables: self.flowtables.into_iter().map(Arc::new).collect(),
         })
@@ -349,14 +349,15 @@ impl SavedSet {
         }
     }
 
-    fn restore(self, family: Family, now: u64) -> Option<Set> {
-        checked_set(&self.described(), family).ok()?;
+    fn restore(self, family: Family, now: u64) -> Result<Set, &'static str> {
+        const WRONG: &str = "there cannot be such a set";
+        checked_set(&self.described(), family).map_err(|_| WRONG)?;
         let is_map = self.data.is_some();
         let changeable = matches!(self.data, None | Some(MapData::Value { .. }));
         if self.description.map != is_map || self.dynamic && !changeable {
-            return None;
+            return Err(WRONG);
         }
-        let mut content = penstock_sets::Set::new(self.description.clone())?;
+        let mut content = penstock_sets::Set::new(self.description.clone()).ok_or(WRONG)?;
         // Elements that went on living when the size was changed are there, too.
         content.set_size(None);
         let stateless = |value: &ElementValue| value.exprs().is_empty();
@@ -368,7 +369,7 @@ impl SavedSet {
         {
             let states = states_of(value.exprs(), now);
             value.change_extras(|extras| extras.states = states);
-            content.insert(Element { key, key_end, value, expires_at }, now).ok()?;
+            content.insert(Element { key, key_end, value, expires_at }, now).map_err(|_| WRONG)?;
         }
         content.set_size(self.description.size);
         content.commit();
@@ -389,12 +390,15 @@ impl SavedSet {
         };
         if self.dynamic {
             if set.backend() != Backend::ResizableHash {
-                return None;
+                return Err(WRONG);
+            }
+            if !set.has_room_for(set.description.size) {
+                return Err("there is no memory for a set of that size");
             }
             set.become_dynamic();
             set.commit(now);
         }
-        Some(set)
+        Ok(set)
     }
 }
 

@@ -26,6 +26,8 @@ pub const NEVER: u64 = u64::MAX;
 
 /// Most bytes of one table's slots: what does not fit finds the table full, as memory ends in the kernel.
 const BYTES_MAX: usize = 1 << 30;
+/// Bytes that a large table leaves to the rest of the process, at least.
+const SPARE: usize = 16 << 20;
 /// Slots that an insertion looks through for something that has expired when the table is full.
 const SEARCHED: u32 = 256;
 
@@ -102,6 +104,15 @@ struct Cleaned {
     removed: u32,
 }
 
+/// Elements that a table of this size has room for.
+fn capacity_of(stride: usize, size: u32) -> usize {
+    (size as usize).clamp(1, BYTES_MAX / (stride * 8)).min(1 << 31)
+}
+
+fn buckets_of(capacity: usize) -> usize {
+    capacity.next_power_of_two().max(8)
+}
+
 fn has_expired(slot: &[AtomicU64], now: u64) -> bool {
     slot.get(EXPIRES).is_some_and(|e| e.load(Relaxed) <= now)
 }
@@ -118,14 +129,14 @@ impl Dynamic {
         let key_len = key_len.clamp(1, 64);
         let key_words = key_len.div_ceil(8);
         let stride = KEY + key_words + value_words;
-        let capacity = (size as usize).clamp(1, BYTES_MAX / (stride * 8)).min(1 << 31);
+        let capacity = capacity_of(stride, size);
         Dynamic {
             key_len,
             key_words,
             stride,
             seed: seed(),
             capacity: capacity as u32,
-            buckets: zeros(capacity.next_power_of_two().max(8)),
+            buckets: zeros(buckets_of(capacity)),
             slots: zeros(capacity * stride),
             limit: AtomicU32::new(size.min(capacity as u32)),
             len: AtomicU32::new(0),
@@ -138,6 +149,17 @@ impl Dynamic {
             leave_at: AtomicU64::new(0),
             hand: AtomicU32::new(0),
         }
+    }
+
+    /// Whether there is memory for such a table, and some for the rest of the process beside it. It is as cheap as
+    /// making one: no memory is touched.
+    pub fn has_room(key_len: usize, value_words: usize, size: u32) -> bool {
+        let stride = KEY + key_len.clamp(1, 64).div_ceil(8) + value_words;
+        let capacity = capacity_of(stride, size);
+        let words = capacity * stride + buckets_of(capacity);
+        // A small table is no more than the process needs for other things.
+        let spare = if words * 8 > SPARE { SPARE / 8 } else { 0 };
+        Vec::<u64>::new().try_reserve_exact(words + spare).is_ok()
     }
 
     /// Bytes of a key.

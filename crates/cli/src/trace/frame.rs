@@ -162,7 +162,11 @@ fn body(fields: &Fields, number: u8, length: Option<usize>, headed: bool) -> Res
         bytes.resize(bytes.len().max(len), 0);
     }
     bytes.extend(whole(&fields.inner, Vec::new()));
-    bytes.resize(bytes.len().max(length.unwrap_or(0)), 0);
+    let length = length.unwrap_or(0);
+    if length > usize::from(u16::MAX) {
+        return Err(too_long());
+    }
+    bytes.resize(bytes.len().max(length), 0);
     if number == protocol::UDP && headed && !known.has(4) {
         let len = u16::try_from(bytes.len()).map_err(|_| too_long())?;
         bytes[4..6].copy_from_slice(&len.to_be_bytes());

@@ -67,6 +67,7 @@ impl OpenTable<'_> {
             exprs.iter_mut().for_each(|e| references::rename(e, &renamed));
         }
         self.check_program(&exprs)?;
+        self.check_room(&exprs)?;
         let handle = match replaced {
             Some(handle) => handle,
             None => self.table.last_handle + 1,
@@ -106,6 +107,21 @@ impl OpenTable<'_> {
             }
         }
         Ok(Applied { handle: Some(handle), name: None })
+    }
+
+    /// Whether there is memory for the sets that a rule is to change.
+    fn check_room(&self, exprs: &[Expr]) -> Result<(), Error> {
+        for (i, expr) in exprs.iter().enumerate() {
+            if let Expr::Dynset(dynset) = expr
+                && let Some(&handle) = self.index.sets.get(&dynset.set)
+                && let Some(set) = by_handle(&self.table.sets, handle)
+                && set.dynamic().is_none()
+                && !set.has_room_for(set.description.size)
+            {
+                return Err(Error::new(Errno::Enomem, Blame::Expression(i)));
+            }
+        }
+        Ok(())
     }
 
     /// Makes the sets that the rule changes such that packets can do so.

@@ -70,8 +70,11 @@ impl OpenTable<'_> {
         if !is_same(set, &new) {
             return Err(Error::new(Errno::Eexist, Blame::Set));
         }
-        self.batch.changed = true;
         let size = new.description.size.or(set.description.size);
+        if set.dynamic().is_some() && !set.has_room_for(size) {
+            return Err(Error::new(Errno::Enomem, Blame::Whole));
+        }
+        self.batch.changed = true;
         if (set.timeout, set.gc_interval, set.description.size) != (new.timeout, new.gc_interval, size)
             && let Some(set) = by_handle_mut(&mut self.table.sets, handle)
         {
