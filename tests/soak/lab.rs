@@ -67,7 +67,8 @@ impl Lab {
             self.queue.display(),
             settings()
         );
-        self.net.up(&args);
+        let more = std::env::var("PENSTOCK_SOAK_ARGS").unwrap_or_default();
+        self.net.up(&format!("{args} {more}"));
     }
 
     /// A line of the shell in the router's namespace; whether it went well, and what it said.

@@ -13,6 +13,7 @@ mod traffic;
 mod upset;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -84,8 +85,16 @@ impl Soak {
     /// Traffic and upsets until a moment.
     fn run_until(&mut self, end: Instant) {
         while Instant::now() < end {
-            let name = upset::upset(&self.lab, &mut self.rng, &mut self.clients);
-            *self.done.entry(name).or_default() += 1;
+            // What goes wrong once is told, and the rest goes on, unless there is no dataplane any more.
+            let done =
+                catch_unwind(AssertUnwindSafe(|| upset::upset(&self.lab, &mut self.rng, &mut self.clients)));
+            match done {
+                Ok(name) => *self.done.entry(name).or_default() += 1,
+                Err(_) => {
+                    self.fail("an upset (see above)".into());
+                    assert!(self.lab.within(20, |lab| shown(lab).is_some()), "the dataplane is gone");
+                }
+            }
             std::thread::sleep(Duration::from_millis(self.rng.u64(50..600)));
         }
     }
@@ -147,7 +156,7 @@ fn main() {
     soak.lab.up();
     upset::load(&soak.lab, 0);
     let threads = traffic::start(&soak.lab, &pause, seed);
-    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let worked = catch_unwind(AssertUnwindSafe(|| {
         calm(&mut soak, &plan);
         killing(&mut soak, &plan);
         finish(&mut soak);
