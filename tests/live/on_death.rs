@@ -9,8 +9,8 @@ fn state(net: &Net) -> Vec<String> {
     let all = "for d in r0 r1; do ip -o addr show dev $d | sed 's/^[0-9]*: //; s/ nodad//; s/ tentative//; s/valid_lft [0-9]*sec/valid_lft some/; s/preferred_lft [0-9]*sec/preferred_lft some/'; done
         ip route show table all | grep -v 'expires\\|ff00::\\|local\\|broadcast\\|fe80' | sed 's/ linkdown//'; ip -6 route show table 77
         ip nexthop | sed 's/ scope link//'; ip neigh show nud permanent
-        ip -o link | grep -o 'r[01]@.*' | sed 's/@.*mtu/ mtu/; s/ qdisc.*link/ link/'
-        ip -d -o link show vx0 2>/dev/null | sed 's/^[0-9]*: //; s/ether [0-9a-f:]*//' | tr -s ' '; ip -o addr show dev vx0 2>/dev/null | sed 's/^[0-9]*: //; s/ tentative//; s/ nodad//'
+        ip -o link | grep -o '^[0-9]*: r[01][@:].* qdisc' | sed 's/^[0-9]*: //; s/@[^:]*//; s/ qdisc//; s/,M-DOWN//'
+        ip -d -o link show vx0 2>/dev/null | sed 's/^[0-9]*: //; s/ether [0-9a-f:]*//; s/gso_max_size.*//' | tr -s ' '; ip -o addr show dev vx0 2>/dev/null | sed 's/^[0-9]*: //; s/ tentative//; s/ nodad//'
         sysctl net.ipv6.conf.r0.disable_ipv6";
     let mut lines: Vec<_> = net.ok(&net.r, all).lines().map(str::to_owned).collect();
     lines.sort();
@@ -328,7 +328,9 @@ fn a_process_that_hangs_is_ended_and_one_that_is_slow_is_not() {
     // Closed if it is to be.
     net.up("r0 r1 --hang-time 1 --on-death closed");
     net.ok(&net.r, &format!("kill -STOP {}", net.pid()));
-    net.until("it is ended", |net| net.log().contains("no frame passes r0, r1"));
+    let (ok, said) = net.run(&net.r, "timeout 20 $PENSTOCK down");
+    assert!(!ok && said.contains("no frame passes r0, r1"), "{said}");
+    assert!(net.log().contains("the dataplane is not heard any more"), "{}", net.log());
     assert!(is_closed(&net));
     net.kill();
     net.ok(&net.r, "$PENSTOCK down --force");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use penstock_daemon::control::client::Client;
-use penstock_daemon::{Recovered, open_all, recover};
+use penstock_daemon::{Recovered, finish, open_all, recover};
 
 use crate::dataplane::{NO_DATAPLANE, NONE};
 use crate::options::{Opt, flag, given, long, usage_lines};
@@ -47,7 +47,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Err(status) => return status,
     };
     let result = match Client::connect() {
-        Ok(Some(mut client)) => client.down().map(ExitCode::from).map_err(|e| e.to_string()),
+        Ok(Some(mut client)) => match client.down() {
+            Ok(0) => finish(force).map(|()| ExitCode::SUCCESS),
+            Ok(status) => Ok(ExitCode::from(status)),
+            Err(e) => Err(e.to_string()),
+        },
         Ok(None) => match if force { open_all() } else { recover() } {
             Ok(Recovered::Devices) => Ok(ExitCode::SUCCESS),
             Ok(Recovered::Nothing) => {

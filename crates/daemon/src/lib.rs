@@ -83,7 +83,7 @@ pub use offload::{Offloaded, adopt_flows};
 pub use on_death::OnDeath;
 pub use ports::Driver;
 pub use queues::{QueueConfig, queue_answer, queue_packet};
-pub use recovery::{Recovered, open_all, recover};
+pub use recovery::{Recovered, finish, open_all, recover};
 pub use seccomp::Violation;
 pub use sink::{PortTraffic, Traffic};
 pub use status::{PortStatus, Status, WorkerStatus};

@@ -65,6 +65,19 @@ fn recover_in_turn() -> Result<Recovered, String> {
     }
 }
 
+/// Waits until a dataplane that was to end has ended, and does what is still to be done if it has died of that. `force` opens
+/// devices that are closed then.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn finish(force: bool) -> Result<(), String> {
+    match if force { open_all() } else { recover() } {
+        // Another one has begun already.
+        Err(e) if e == control::RUNS_ALREADY => Ok(()),
+        finished => finished.map(drop),
+    }
+}
+
 /// Gives back what a dataplane has taken that died, opens all devices that are closed, and takes away a ruleset that was loaded
 /// into the kernel at its death.
 ///
