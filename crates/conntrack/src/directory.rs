@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn of_workers_that_enter_the_same_at_once_at_most_one_has_it() {
-        const ROUNDS: u64 = 20_000;
+        const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
         const HASHES: u64 = 4;
         let directory = Directory::new(0);
         let held: [AtomicU64; HASHES as usize] = std::array::from_fn(|_| AtomicU64::new(0));

@@ -14,14 +14,14 @@ fn key(len: usize, number: u64) -> Vec<u8> {
 #[test]
 fn the_table_does_what_a_plain_map_does_under_random_operations_and_time() {
     let mut rng = Rng::with_seed(penstock_seed::seed());
-    for round in 0..60 {
+    for round in 0..if cfg!(miri) { 3 } else { 60 } {
         let key_len = [1, 2, 4, 6, 8, 16, 20, 64][rng.usize(..8)];
         let size = if round % 3 == 0 { rng.u32(1..4) } else { rng.u32(1..200) };
         let numbers = rng.u64(1..u64::from(size) * 2 + 3);
         let table = Dynamic::new(key_len, 2, size);
         let mut model: HashMap<Vec<u8>, (u64, u64)> = HashMap::new();
         let mut now = 1_000;
-        for step in 0..2_000 {
+        for step in 0..if cfg!(miri) { 100 } else { 2_000 } {
             now += if rng.u8(..4) == 0 { rng.u64(..40) } else { 0 };
             model.retain(|_, (_, expires)| now < *expires);
             let k = key(key_len, rng.u64(..numbers));
@@ -99,6 +99,7 @@ fn a_reserved_place_cannot_be_taken_by_others() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes a gigabyte")]
 fn a_table_of_any_size_can_be_made() {
     let table = Dynamic::new(64, 20, u32::MAX);
     assert!(table.insert(&[7; 64], 0, NEVER, |_| ()).is_some());
