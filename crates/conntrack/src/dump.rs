@@ -158,7 +158,9 @@ impl Conntrack {
         if end < self.end() {
             return Some(end);
         }
-        for (e, left) in self.expectations() {
+        // Where time has ended a connection that is still in its place, it is not in the dump.
+        let is_there = |master: Ref| self.store[master.entry].expires > self.now;
+        for (e, left) in self.expectations().filter(|(e, _)| is_there(e.master)) {
             let master = self.name_in_dump(e.master.entry);
             let _ = write!(out, "expect master={master} proto={}", e.tuple.protocol);
             write_tuple(out, "tuple", &e.tuple);

@@ -77,7 +77,9 @@ impl Headers {
         let end = network + if said == 0 { ip.len() } else { ip.len().min(before + usize::from(said)) };
         let rest = bytes.get(transport..end)?;
         let len = match found.protocol {
-            protocol::TCP => tcp::Header::new(rest)?.header_len(),
+            protocol::TCP => {
+                Some(tcp::Header::new(rest)?.header_len()).filter(|len| *len >= tcp::LEN)?
+            }
             protocol::UDP => udp::LEN,
             _ => return None,
         };

@@ -63,6 +63,9 @@ pub struct Fields {
     pub length: Option<usize>,
 }
 
+/// Bytes of the longest packet from its network header on: IPv6 does not count that header itself.
+const LONGEST: usize = 65_535 + 40;
+
 /// Where a register has its bytes from.
 #[derive(Clone)]
 struct Loaded {
@@ -184,7 +187,11 @@ impl Reader {
             (MetaKey::NfProto, [10]) => self.fields.ethertype = Some(penstock_wire::ethernet::IPV6),
             (MetaKey::L4Proto, &[protocol]) => self.fields.protocol = Some(protocol),
             (MetaKey::Len, &[a, b, c, d]) => {
-                self.fields.length = Some(u32::from_ne_bytes([a, b, c, d]) as usize);
+                let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+                if length > LONGEST {
+                    return Err(format!("Error: no packet has {length} bytes, but at most {LONGEST}"));
+                }
+                self.fields.length = Some(length);
             }
             // Ethernet: what matches of link addresses depend on.
             (MetaKey::IifType, [1, 0]) => {}

@@ -134,6 +134,10 @@ pub fn adopt_flows(dump: &mut String, flows: &[FoundFlow], now: u64) -> usize {
             }
             None => {
                 id += 1;
+                // Flows on two devices, or under two tags, may have the same addresses: a connection is there once.
+                for ends in [&flow.original, &flow.reply] {
+                    there.insert((flow.protocol.to_string(), tuple(ends)), lines.len());
+                }
                 lines.push(line_of(flow, id, left));
             }
         }
