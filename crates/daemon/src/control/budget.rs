@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a listing may take of those who may only look, and of root.
-const LOOK_TIME: Duration = Duration::from_secs(120);
+const LOOK_TIME: Duration = Duration::from_secs(300);
 const ROOT_TIME: Duration = Duration::from_secs(3600);
 /// Bytes that a listing may have.
 const LOOK_BYTES: u64 = 256 << 20;
