@@ -101,7 +101,7 @@ fn run(call: Call) -> ExitCode {
             bytes
         }) {
             Ok(None) => {}
-            Ok(Some(bytes)) => match state::State::from_bytes(&bytes) {
+            Ok(Some(bytes)) => match state::State::from_bytes_at(&bytes, now()) {
                 Ok(restored) => (state, kept) = (restored, bytes),
                 Err(broken) => {
                     eprintln!("Error: {} cannot be restored: {broken}", path.display());

@@ -19,6 +19,7 @@ use penstock_program::cells::WORKERS;
 use penstock_ruleset::Generation;
 use penstock_state::{Broken, State as Kept};
 
+use crate::clock;
 use crate::control::{
     Listeners, NftCall, Process, RUNS_ALREADY, Rights, Rules, Server, Serving, ShowAs, Took, is_served,
     listen, remove_sockets,
@@ -74,7 +75,7 @@ impl KeepState {
     /// What an earlier dataplane has left, or what is wrong with it, if that is no reason to end. The file stays as it is.
     fn read(&self) -> Result<(Option<Kept>, Option<Broken>), String> {
         let path = self.path.display();
-        let broken = match Kept::read(&self.path).map_err(|e| format!("{path}: {e}"))? {
+        let broken = match Kept::read(&self.path, crate::now()).map_err(|e| format!("{path}: {e}"))? {
             None => return Ok((None, None)),
             Some(Ok(kept)) => return Ok((Some(kept), None)),
             Some(Err(broken)) => broken,
@@ -205,6 +206,7 @@ pub struct Daemon {
 
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
 pub fn run(config: Config) -> Result<(), String> {
+    clock::begin();
     let signals = Signals::block();
     config.seccomp.into_iter().for_each(seccomp::want);
     rights::lift_descriptor_limit();

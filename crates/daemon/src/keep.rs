@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use penstock_state::State;
 
+use crate::clock;
 use crate::control::Rules;
 use crate::log;
 use crate::seccomp::{self, Thread};
@@ -37,7 +38,7 @@ impl Keeper {
     fn save(&self) {
         if let Err(e) = self.connections().and_then(|connections| {
             let ruleset = self.rules.confirmed_ruleset();
-            let state = State { links: self.links.clone(), ruleset, connections };
+            let state = State { links: self.links.clone(), ruleset, connections, ahead: clock::look() };
             state.write(&self.path, crate::now()).map_err(|e| e.to_string())
         }) {
             log(format_args!("the state is not saved to {}: {e}", self.path.display()));

@@ -35,6 +35,7 @@
 
 mod before;
 mod bell;
+mod clock;
 pub mod control;
 mod crew;
 mod daemon;
@@ -77,6 +78,7 @@ mod turn;
 mod worker;
 mod workers;
 
+pub use clock::{now, wall_time};
 pub use daemon::{Config, KeepState, PortConfig, Printer, TracePrinter, View, run};
 pub use metrics::requested_path;
 pub use offload::{Offloaded, adopt_flows};
@@ -88,11 +90,6 @@ pub use seccomp::Violation;
 pub use sink::{PortTraffic, Traffic};
 pub use status::{PortStatus, Status, WorkerStatus};
 pub use talkers::Talker;
-
-/// Nanoseconds since the epoch.
-pub fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
-}
 
 /// A line of the log, on standard error: systemd takes it from there.
 pub(crate) fn log(line: impl std::fmt::Display) {

@@ -21,6 +21,7 @@ use penstock_ruleset::model::Table;
 use penstock_ruleset::{Change, Generation, Ruleset};
 use penstock_wire::ethernet;
 
+use crate::clock;
 use crate::control::{CaptureCall, Captured};
 use crate::daemon::Printer;
 
@@ -131,7 +132,7 @@ pub fn captured(record: &LogRecord<'_>, packet: &Packet) -> Captured {
         interface,
         link_type: LINKTYPE_ETHERNET,
         outgoing,
-        time: packet.meta.time,
+        time: clock::wall_time(packet.meta.time),
         len: bytes.len() as u32,
         bytes,
     }

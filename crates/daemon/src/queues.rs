@@ -19,6 +19,7 @@ use penstock_packet::Packet;
 use penstock_path::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_program::Hook;
 
+use crate::clock;
 use crate::log;
 use crate::seccomp::{self, Thread};
 use crate::worker::Request;
@@ -165,7 +166,7 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
     });
     queue::Packet {
         id: record.id,
-        time: meta.time,
+        time: clock::wall_time(meta.time),
         queue: record.queue,
         protocol: meta.protocol,
         hook: match record.context.hook {

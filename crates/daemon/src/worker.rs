@@ -26,7 +26,7 @@ use crate::sink::LiveSink;
 use crate::stages::{Doing, Stages};
 use crate::status::{PortStatus, Status, WorkerStatus};
 use crate::talkers::{self, TalkersPage};
-use crate::{dhcp, log, now};
+use crate::{clock, dhcp, log, now};
 
 /// Bursts from a wire before what follows from them leaves: the frames of AF_XDP leave in one call, which costs as much as
 /// sending twenty of them.
@@ -140,7 +140,7 @@ impl Load {
 impl Worker {
     /// Works until it is told to stop; then all devices are closed.
     pub(crate) fn run(mut self) {
-        let (mut ticked, mut ready) = (0, Vec::new());
+        let (mut ticked, mut looked, mut ready) = (0, 0, Vec::new());
         if !self.wait_for_begin() {
             return;
         }
@@ -171,6 +171,10 @@ impl Worker {
             if tick {
                 ticked = time;
                 let since = self.stages.begin();
+                if time.saturating_sub(looked) >= clock::LOOK {
+                    looked = time;
+                    self.path.set_wall_ahead(clock::look());
+                }
                 self.path.advance(time, &mut self.sink);
                 self.load.pass_time(time);
                 self.count_refused(time);

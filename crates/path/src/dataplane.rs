@@ -82,6 +82,12 @@ impl Dataplane {
         self.state.ipsec = Ipsec::new(&self.net, Some(seed));
     }
 
+    /// Says by how much the wall clock is ahead of the clock that frames have their times from, in nanoseconds: `meta
+    /// time`, `day` and `hour` are those of the wall clock. Nothing else asks it.
+    pub fn set_wall_ahead(&mut self, ahead: i64) {
+        self.state.wall_ahead = ahead;
+    }
+
     /// Puts a generation in force for all that comes after.
     pub fn set_rules(&mut self, linked: Arc<Linked>) {
         self.set_rules_offloaded(linked, Vec::new());

@@ -421,6 +421,10 @@ impl<S: Sink> Env for Asker<'_, '_, '_, S> {
         self.worker.state.worker
     }
 
+    fn wall_time(&self, time: u64) -> u64 {
+        time.saturating_add_signed(self.worker.state.wall_ahead)
+    }
+
     fn random(&mut self) -> u32 {
         self.worker.state.random.u32()
     }

@@ -135,6 +135,8 @@ pub(crate) struct State {
     /// A copy made by `dup` is on its way: no further copies of it (`nf_skb_duplicated`).
     pub(crate) duplicating: bool,
     pub(crate) random: Random,
+    /// By how much the wall clock is ahead of the packet clock, in nanoseconds.
+    pub(crate) wall_ahead: i64,
     /// What rules ask about the devices, by index.
     pub(crate) interfaces: Vec<Option<Interface>>,
     /// Forwarding tables, and what rules ask about ports.
@@ -187,6 +189,7 @@ impl State {
             between_devices: 0,
             duplicating: false,
             random: member.random(),
+            wall_ahead: 0,
             interfaces: interfaces(net),
             bridges: shared_bridges.of(net),
             shared_bridges,

@@ -112,15 +112,25 @@ impl Ruleset {
         self.save_and_reset(now, &[])
     }
 
+    /// As [`Ruleset::save`], for a process whose clock is ahead by so many nanoseconds.
+    pub fn save_ahead(&self, now: u64, ahead: i64) -> Vec<u8> {
+        self.bytes(now, ahead, &[])
+    }
+
     /// As [`Ruleset::save`], and sets to zero what is named: the bytes have the values from just before.
     pub fn save_and_reset(&self, now: u64, resets: &[Reset]) -> Vec<u8> {
+        self.bytes(now, 0, resets)
+    }
+
+    fn bytes(&self, now: u64, ahead: i64, resets: &[Reset]) -> Vec<u8> {
         let generation = self.generation();
-        let saved = SavedRuleset {
+        let mut saved = SavedRuleset {
             now,
             id: generation.id,
             last_table_handle: self.last_table_handle(),
             tables: generation.tables.iter().map(|t| SavedTable::of(t, now, resets)).collect(),
         };
+        saved.shift(ahead);
         // Writing into memory fails for nothing that is in a ruleset.
         postcard::to_extend(&saved, [KIND, &[VERSION]].concat()).unwrap_or_default()
     }
@@ -131,6 +141,16 @@ impl Ruleset {
     ///
     /// Where they stop making sense, or what in them could not be a ruleset.
     pub fn from_saved(bytes: &[u8]) -> Result<Ruleset, Broken> {
+        Ruleset::from_saved_at(bytes, u64::MAX)
+    }
+
+    /// As [`Ruleset::from_saved`], at a time. If it was saved later than that, the clock was set back: nothing has aged
+    /// since then.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Ruleset::from_saved`].
+    pub fn from_saved_at(bytes: &[u8], now: u64) -> Result<Ruleset, Broken> {
         let Some(behind) = bytes.strip_prefix(KIND) else {
             return Err(Broken { at: 0, what: "this is no saved ruleset".into() });
         };
@@ -146,17 +166,19 @@ impl Ruleset {
         let read = Rc::new(Cell::new(0));
         let broken = |what: &str| Broken { at: start + read.get(), what: what.into() };
         let mut reader = postcard::Deserializer::from_flavor(Counting { bytes: body, read: read.clone() });
-        let saved = SavedRuleset::deserialize(&mut reader).map_err(|e| match e {
+        let mut saved = SavedRuleset::deserialize(&mut reader).map_err(|e| match e {
             postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
             _ => broken("no such value can stand here"),
         })?;
         if read.get() != body.len() {
             return Err(broken("nothing should follow"));
         }
-        let now = saved.now;
-        if now > NOW_MAX {
+        if saved.now > NOW_MAX {
             return Err(broken("it is of a time that never comes"));
         }
+        let back = saved.now.saturating_sub(now);
+        saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
+        let now = saved.now;
         let tables: Result<_, _> = saved.tables.into_iter().map(|t| t.restore(now).map(Arc::new)).collect();
         let no_ruleset = |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
@@ -219,6 +241,23 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
         postcard::take_from_bytes::<u64>(body).ok().map(|(_, rest)| rest)
     }
     timeless(a).is_some_and(|a| timeless(b) == Some(a))
+}
+
+impl SavedRuleset {
+    /// Moves all times of the clock.
+    fn shift(&mut self, by: i64) {
+        if by == 0 {
+            return;
+        }
+        self.now = self.now.saturating_add_signed(by);
+        for set in self.tables.iter_mut().flat_map(|table| &mut table.sets) {
+            let moved = std::mem::take(&mut set.elements).into_elements().map(|element| {
+                let expires_at = element.expires_at.map(|at| at.saturating_add_signed(by));
+                Element { expires_at, ..element }
+            });
+            set.elements = moved.collect();
+        }
+    }
 }
 
 impl SavedTable {

@@ -52,6 +52,9 @@ pub struct State {
     pub ruleset: Ruleset,
     /// Connections, as [`Conntrack::dump`] writes them; empty for none.
     pub connections: String,
+    /// By how much the wall clock is ahead of the clock that timeouts go by, in nanoseconds; files are of the wall clock,
+    /// which the next process begins with.
+    pub ahead: i64,
 }
 
 /// What is wrong with a file, and at which byte.
@@ -143,10 +146,10 @@ fn checksum(head: &[u8], contents: &[u8]) -> u32 {
 }
 
 impl State {
-    /// The state as bytes, at a time in nanoseconds since the epoch.
+    /// The state as bytes, at a time of the clock that timeouts go by, in nanoseconds.
     pub fn to_bytes(&self, now: u64) -> Vec<u8> {
         let links: String = self.links.iter().map(|(index, name)| format!("{index} {name}\n")).collect();
-        let ruleset = self.ruleset.save(now);
+        let ruleset = self.ruleset.save_ahead(now, self.ahead);
         let parts = [links.as_bytes(), &ruleset, self.connections.as_bytes(), &[]];
         let mut out = [MAGIC, &[VERSION]].concat();
         for (tag, contents) in TAGS.into_iter().zip(parts) {
@@ -166,12 +169,23 @@ impl State {
     ///
     /// The first byte that is wrong, and what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<State, Broken> {
+        State::from_bytes_at(bytes, u64::MAX)
+    }
+
+    /// As [`State::from_bytes`], at a time: of what was saved later than that, since the clock was set back, elements have
+    /// the time that was left then.
+    ///
+    /// # Errors
+    ///
+    /// As of [`State::from_bytes`].
+    pub fn from_bytes_at(bytes: &[u8], now: u64) -> Result<State, Broken> {
         let [of_links, ruleset, of_connections] = parts(bytes)?;
-        let state = Ruleset::from_saved(ruleset.contents);
+        let state = Ruleset::from_saved_at(ruleset.contents, now);
         Ok(State {
             links: links(of_links)?,
             ruleset: state.map_err(|e| broken(ruleset.start + e.at, e.what))?,
             connections: connections(of_connections)?,
+            ahead: 0,
         })
     }
 
@@ -180,20 +194,20 @@ impl State {
         self.links.iter().find(|(_, of)| of == name).map(|(index, _)| *index)
     }
 
-    /// Reads a file; `None` if there is none yet, and what is wrong with it if it is broken.
+    /// Reads a file, at a time in nanoseconds since the epoch; `None` if there is none yet, and what is wrong with it if it is broken.
     ///
     /// # Errors
     ///
     /// Those of [`penstock_files::read`].
-    pub fn read(path: &Path) -> io::Result<Option<Result<State, Broken>>> {
+    pub fn read(path: &Path, now: u64) -> io::Result<Option<Result<State, Broken>>> {
         match penstock_files::read(path) {
-            Ok(bytes) => Ok(Some(State::from_bytes(&bytes))),
+            Ok(bytes) => Ok(Some(State::from_bytes_at(&bytes, now))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    /// Puts the state in the place of a file, as of a time in nanoseconds since the epoch.
+    /// Puts the state in the place of a file, at a time of the clock that timeouts go by, in nanoseconds.
     ///
     /// # Errors
     ///

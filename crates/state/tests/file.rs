@@ -17,7 +17,7 @@ fn state() -> State {
     let outcome = session.run(Origin::CommandLine, text.into(), &mut ruleset, 7_000_000_000);
     assert!(outcome.ok, "{}", outcome.stderr);
     let connections = format!("penstock-conntrack 1\n{FLOW}\n");
-    State { links: vec![(7, "eth0".into()), (9, "wan".into())], ruleset, connections }
+    State { links: vec![(7, "eth0".into()), (9, "wan".into())], ruleset, connections, ahead: 0 }
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn whatever_is_accepted_can_run() {
     let saved = ruleset().save(router::START);
     assert!(State::from_bytes(&with_ruleset(&saved)).is_ok());
     let mut random = Rng::with_seed(penstock_seed::seed());
-    let (mut accepted, rounds) = (0, penstock_seed::rounds(2000));
+    let (mut accepted, rounds) = (0, penstock_seed::rounds(1000));
     for round in 0..rounds {
         let bytes = mutated(&saved, &mut random);
         let run = || {

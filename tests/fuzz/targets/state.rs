@@ -35,6 +35,7 @@ fn states() -> Vec<Vec<u8>> {
         links: vec![(7, "eth0".into()), (9, "wan".into())],
         ruleset,
         connections: CONNECTIONS.into(),
+        ahead: 0,
     };
     loaded.map(|ruleset| state(ruleset).to_bytes(NOW)).filter(|bytes| bytes.len() < 2048).collect()
 }
@@ -42,15 +43,14 @@ fn states() -> Vec<Vec<u8>> {
 /// Makes the sums of parts right: chance alone would never get past them.
 fn mend_sums(bytes: &mut [u8]) {
     /// Bytes before the parts, of tag and length, and of these with the sum.
-    const FIRST: usize = 18;
+    const FIRST: usize = 17;
     const SUMMED: usize = 9;
     const HEAD: usize = 13;
     let mut at = FIRST;
     while let Some(head) = bytes.get(at..at + HEAD) {
         let len = head[1..SUMMED].first_chunk().map_or(0, |len| u64::from_le_bytes(*len)) as usize;
-        let Some(contents) = at.checked_add(HEAD + len).and_then(|end| bytes.get(at + HEAD..end)) else {
-            return;
-        };
+        let end = len.checked_add(at + HEAD);
+        let Some(contents) = end.and_then(|end| bytes.get(at + HEAD..end)) else { return };
         let sum = crc32(head[..SUMMED].iter().chain(contents));
         bytes[at + SUMMED..at + HEAD].copy_from_slice(&sum.to_le_bytes());
         at += HEAD + len;

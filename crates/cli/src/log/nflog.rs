@@ -69,7 +69,7 @@ impl Nflog {
             }
         };
         encode(group, record, packet, &mut self.record);
-        self.writer.write(interface, packet.meta.time, &self.record)
+        self.writer.write(interface, penstock_daemon::wall_time(packet.meta.time), &self.record)
     }
 
     /// Writes what is still buffered.
@@ -147,10 +147,11 @@ pub fn encode(group: u16, record: &LogRecord<'_>, packet: &Packet, out: &mut Vec
         put(out, attribute::HWHEADER, link);
     }
     if hook <= FORWARD {
-        let mut time = [0; 16];
-        time[..8].copy_from_slice(&(meta.time / 1_000_000_000).to_be_bytes());
-        time[8..].copy_from_slice(&(meta.time % 1_000_000_000 / 1000).to_be_bytes());
-        put(out, attribute::TIMESTAMP, &time);
+        let time = penstock_daemon::wall_time(meta.time);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&(time / 1_000_000_000).to_be_bytes());
+        bytes[8..].copy_from_slice(&(time % 1_000_000_000 / 1000).to_be_bytes());
+        put(out, attribute::TIMESTAMP, &bytes);
     }
     if let Some((uid, gid)) = meta.owner {
         put(out, attribute::UID, &uid.to_be_bytes());

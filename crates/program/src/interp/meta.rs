@@ -79,9 +79,11 @@ fn get_rare<E: Env>(key: MetaKey, dst: u8, registers: &mut Registers, packet: &P
         MetaKey::Cpu => registers.set_word(dst, env.worker().get() as u32),
         MetaKey::Prandom => registers.set_word(dst, env.random()),
         MetaKey::SecPath => registers.set_u8(dst, env.ipsec(packet, false, 0).is_some().into()),
-        MetaKey::TimeNs => registers.set(dst, &meta.time.to_ne_bytes()),
-        MetaKey::TimeDay => registers.set_u8(dst, ((4 + seconds(meta.time) / 86_400) % 7) as u8),
-        MetaKey::TimeHour => registers.set_word(dst, (seconds(meta.time) % 86_400) as u32),
+        MetaKey::TimeNs => registers.set(dst, &env.wall_time(meta.time).to_ne_bytes()),
+        MetaKey::TimeDay => {
+            registers.set_u8(dst, ((4 + seconds(env.wall_time(meta.time)) / 86_400) % 7) as u8)
+        }
+        MetaKey::TimeHour => registers.set_word(dst, (seconds(env.wall_time(meta.time)) % 86_400) as u32),
         MetaKey::Sdif | MetaKey::SdifName => {
             if !matches!(env.context().nfproto, NFPROTO_IPV4 | NFPROTO_IPV6) {
                 return Step::Break;
