@@ -35,6 +35,9 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Rule)> {
         libc::AF_INET6 => true,
         _ => return None,
     };
+    if dst_len.max(src_len) > if six { 128 } else { 32 } {
+        return None;
+    }
     let all = message.attributes(HEAD);
     if all.u8(FRA_L3MDEV).is_some_and(|on| on != 0) {
         return None;

@@ -3,6 +3,7 @@
 
 use penstock_packet::gso::Headers;
 use penstock_packet::{Gso, GsoKind};
+use penstock_wire::protocol;
 
 /// Bytes of the header.
 pub const LEN: usize = 10;
@@ -97,12 +98,13 @@ impl Head {
 /// The header for a super-packet; `frame` has at least what is before the payload.
 fn prepare_headers(gso: Gso, headers: Headers, frame: &mut [u8]) -> [u8; LEN] {
     headers.begin_checksum(frame);
-    let mut kind = match (gso.kind, headers.six) {
-        (GsoKind::Tcp, false) => GSO_TCP4,
-        (GsoKind::Tcp, true) => GSO_TCP6,
-        (GsoKind::Udp, _) => GSO_UDP,
+    let is_tcp = headers.protocol == protocol::TCP;
+    let mut kind = match (is_tcp, headers.six) {
+        (true, false) => GSO_TCP4,
+        (true, true) => GSO_TCP6,
+        (false, _) => GSO_UDP,
     };
-    if gso.kind == GsoKind::Tcp && frame.get(headers.transport + 13).is_some_and(|flags| flags & CWR != 0) {
+    if is_tcp && frame.get(headers.transport + 13).is_some_and(|flags| flags & CWR != 0) {
         kind |= GSO_ECN;
     }
     let mut header = [0; LEN];
