@@ -252,7 +252,9 @@ fn connections(part: Part<'_>) -> Result<String, Broken> {
     if text.is_empty() {
         return Ok(String::new());
     }
-    let settings = Settings { max: u32::MAX, ..Settings::default() };
+    // A table for as many as there are, with room to spare: the largest one takes 2 GB.
+    let room = text.lines().count().saturating_mul(4).saturating_add(1024);
+    let settings = Settings { max: u32::try_from(room).unwrap_or(u32::MAX), ..Settings::default() };
     match Conntrack::new(settings).load(text, 1) {
         Ok(_) => Ok(text.to_owned()),
         Err(e) => {
