@@ -214,7 +214,7 @@ mod tests {
         "add element inet t s { 198.18.0.3 }; delete element inet t s { 198.18.0.1 }",
         "table ip d { set dyn { type ipv4_addr; size 9; flags dynamic; }; chain c { add @dyn { ip saddr }; }; }",
         "add element ip d dyn { 198.18.0.5 }",
-        "rename chain inet t web www; replace rule inet t in handle 9 accept",
+        "rename chain inet t web www; insert rule inet t in index 1 accept",
         "delete table ip d; add table ip d",
         "flush chain inet t in; delete counter inet t n",
         "flush ruleset; add table ip after",
