@@ -154,7 +154,8 @@ impl Follow {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
             let idle = if self.ports.iter().any(|port| port.taken.end.is_some()) { LOOK } else { -1 };
-            let until = [patience, self.recorder.due_in()].into_iter().flatten().min();
+            let due = self.recorder.due_in(!changed.is_empty());
+            let until = [patience, due].into_iter().flatten().min();
             let milliseconds = until.map_or(idle, |until| until.as_millis().min(1000) as i32 + 1);
             let mut fds = vec![self.asks.as_fd()];
             fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
@@ -189,7 +190,7 @@ impl Follow {
                 Ok(false) => {}
                 Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
             }
-            if self.recorder.due_in() == Some(Duration::ZERO) {
+            if self.recorder.due_in(!changed.is_empty()) == Some(Duration::ZERO) {
                 self.write_down();
             }
             if changed.is_empty() || Instant::now() < earliest {

@@ -120,9 +120,12 @@ impl Recorder {
         self.due.get_or_insert(self.earliest.max(Instant::now()));
     }
 
-    /// How long until it is to be written; `None` as long as nothing has changed.
-    pub(crate) fn due_in(&self) -> Option<Duration> {
-        self.due.map(|due| due.saturating_duration_since(Instant::now()))
+    /// How long until it is to be written; `None` as long as nothing has changed. Where there is something else to do (`busy`),
+    /// that comes first for some time.
+    pub(crate) fn due_in(&self, busy: bool) -> Option<Duration> {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let due = self.due? + if busy { PATIENCE } else { Duration::ZERO };
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     /// Writes it now. What ports have is read from their TAPs, or, before these are in place, from their devices.
