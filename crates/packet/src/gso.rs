@@ -77,9 +77,7 @@ impl Headers {
         let end = network + if said == 0 { ip.len() } else { ip.len().min(before + usize::from(said)) };
         let rest = bytes.get(transport..end)?;
         let len = match found.protocol {
-            protocol::TCP => {
-                Some(tcp::Header::new(rest)?.header_len()).filter(|len| *len >= tcp::LEN)?
-            }
+            protocol::TCP => Some(tcp::Header::new(rest)?.header_len()).filter(|len| *len >= tcp::LEN)?,
             protocol::UDP => udp::LEN,
             _ => return None,
         };

@@ -27,7 +27,7 @@ fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let net = net();
     // All that can be printed takes several times as long as the rest.
-    if data.len() % 4 == 0 {
+    if data.len().is_multiple_of(4) {
         language::run_loudly(&text, &net, NOW);
     }
     let Ok(ruleset) = language::load(&text, &net, NOW) else { return };

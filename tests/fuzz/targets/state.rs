@@ -59,7 +59,7 @@ fn mend_sums(bytes: &mut [u8]) {
 
 /// CRC-32 of IEEE 802.3.
 fn crc32<'b>(bytes: impl Iterator<Item = &'b u8>) -> u32 {
-    !bytes.fold(!0, |crc, b| (0..8).fold(crc ^ u32::from(*b), |crc, _| crc >> 1 ^ 0xedb8_8320 * (crc & 1)))
+    !bytes.fold(!0, |crc, b| (0..8).fold(crc ^ u32::from(*b), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1))))
 }
 
 fn run(data: &[u8]) {
