@@ -95,7 +95,7 @@ fn a_full_disk_costs_the_new_state_and_not_the_old_one() {
     let ping = net.spawn_reading(&a, "ping -f -s 1400 -w 5 198.18.1.2");
     let file = disk.0.join("capture").display().to_string();
     let (well, told) =
-        net.run(&net.r, &format!("timeout 10 $PENSTOCK capture --hook forward -w {file} icmp"));
+        net.run(&net.r, &format!("timeout 10 $PENSTOCK capture --hook forward 'ip protocol icmp' -w {file}"));
     assert!(!well && told.contains("No space left"), "{told}");
     ping.stop();
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");

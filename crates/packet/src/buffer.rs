@@ -89,6 +89,11 @@ impl Packet {
         Self::default()
     }
 
+    /// Bytes of memory that its buffer has.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Takes a frame in: copies it behind [`HEADROOM`], clears metadata. `link_len` bytes of it are the link
     /// header (14 on Ethernet, 0 for bare IP packets); the data pointer is put at the network header.
     /// A frame shorter than `link_len` counts as having no bytes after its link header.

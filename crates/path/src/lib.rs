@@ -97,6 +97,7 @@ mod settings;
 mod shared;
 mod sink;
 mod sockets;
+mod spare;
 mod straight;
 mod sync;
 mod synproxy;

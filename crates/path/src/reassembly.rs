@@ -17,6 +17,8 @@ const OVERHEAD: usize = 640;
 const QUEUE: usize = 200;
 /// Emptied [`Waiting`]s that are kept for the next packets.
 const SPARE: usize = 64;
+/// Bytes of parts that one of them has room for at most; larger ones are freed.
+const SPARE_BYTES: usize = 16 << 10;
 
 /// Who puts a packet together (`enum ip_defrag_users`, `enum ip6_defrag_users`): fragments meet those of the same user
 /// only.
@@ -407,7 +409,7 @@ impl<K: Key> Fragments<K> {
 
     /// Gives back what a packet was put together from.
     pub(crate) fn recycle(&mut self, mut done: Waiting) {
-        if self.spare.len() < SPARE {
+        if self.spare.len() < SPARE && done.data.capacity() <= SPARE_BYTES {
             done.clear();
             self.spare.push(done);
         }

@@ -29,6 +29,7 @@ use crate::settings::Settings;
 use crate::shared::{Member, SharedLimits};
 use crate::sink::Sink;
 use crate::sockets::{SocketList, Sockets};
+use crate::spare::Spare;
 use crate::synproxy::Proxies;
 use crate::taps::Taps;
 use crate::tc::Tc;
@@ -121,7 +122,7 @@ pub(crate) struct State {
     /// Packets on the loopback device, which are received after what is being done now.
     pub(crate) backlog: VecDeque<(Packet, Option<Destination>)>,
     /// Buffers not in use.
-    pub(crate) spare: Vec<Packet>,
+    pub(crate) spare: Spare,
     /// Bytes in the making.
     pub(crate) scratch: Vec<Vec<u8>>,
     /// Identification of the latest packet with an outer header, whose receiver is another router.
@@ -180,7 +181,7 @@ impl State {
             ipsec: Ipsec::new(net, None),
             tc: None,
             backlog: VecDeque::new(),
-            spare: Vec::new(),
+            spare: Spare::default(),
             scratch: Vec::new(),
             ip_id: FIRST_ID.wrapping_add(member.first_of(16) as u16),
             ip_ids: IpIds::new(member.secrets.ip_ids, member.first_of(16) as u16),
