@@ -230,3 +230,14 @@ fn devices_that_come_back_work_again() {
         assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
     }
 }
+
+#[test]
+fn the_next_one_has_the_address_of_metrics_at_once() {
+    let Some(mut net) = Net::new() else { return };
+    for _ in 0..5 {
+        net.up("r0 r1 --metrics 127.0.0.1:9900");
+        net.kill();
+    }
+    net.up("r0 r1 --metrics 127.0.0.1:9900");
+    net.ok(&net.r, "curl -sS --max-time 10 -o /dev/null http://127.0.0.1:9900/metrics");
+}

@@ -214,13 +214,14 @@ pub fn run(config: Config) -> Result<(), String> {
     let evaluator = Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
     before::check(&config, &evaluator, kept.is_some())?;
-    let metrics = config.metrics.map(metrics::listen).transpose()?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
     if is_served() {
         return Err(RUNS_ALREADY.into());
     }
     let turn = Turn::wait()?;
+    // One that has died had the address until here.
+    let metrics = config.metrics.map(metrics::listen).transpose()?;
     give_back_left(&mut socket)?;
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
@@ -236,8 +237,8 @@ pub fn run(config: Config) -> Result<(), String> {
         prepared.push(prepare(&mut socket, port, index, workers > 1)?);
     }
     let (taken, taps): (Vec<Taken>, Vec<Tap>) = prepared.into_iter().unzip();
-    let guardian =
-        Guardian::start(&taken, &taps, &config.on_death).map_err(|e| format!("the guardian: {e}"))?;
+    let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
+    let guardian = guardian.map_err(|e| format!("the guardian: {e}"))?;
     // Devices that were not closed before.
     let mut closed = Vec::new();
     // What the guardian does not hold may be opened from here on, and threads be started.

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,14 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 impl Guardian {
-    /// Starts it. There must be no other thread yet.
-    pub fn start(taken: &[Taken], taps: &[Tap], on_death: &OnDeath) -> io::Result<Guardian> {
+    /// Starts it. There must be no other thread yet. It closes its copy of the listener of metrics: whoever begins next is
+    /// to have the address.
+    pub fn start(
+        taken: &[Taken],
+        taps: &[Tap],
+        on_death: &OnDeath,
+        metrics: Option<&TcpListener>,
+    ) -> io::Result<Guardian> {
         let (read, write) = pipe()?;
         // Nobody waits for a guardian that is held up.
         // SAFETY: no pointers.
@@ -56,6 +63,10 @@ impl Guardian {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(write);
+                if let Some(listener) = metrics {
+                    // SAFETY: a descriptor of this process, which nobody in it uses from here on.
+                    unsafe { libc::close(listener.as_raw_fd()) };
+                }
                 watch(File::from(read), taken, taps, on_death);
                 // SAFETY: ends the child without running what the parent has registered.
                 unsafe { libc::_exit(0) }
