@@ -133,6 +133,8 @@ fn evaluate(channel: &Channel, config: &Config) {
     });
     let ends = match begun {
         Ok(ends) => ends,
+        // The dataplane has ended before it asked for anything.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return,
         Err(e) => {
             log(format_args!("rule texts cannot be evaluated: {e}"));
             exit(1)
