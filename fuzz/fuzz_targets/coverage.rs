@@ -1,11 +1,13 @@
 //! Which counters libFuzzer looks at.
 //!
-//! It clears and searches all counters of a program for each input, which takes longer than most inputs: there are some
-//! 200,000, and a door touches a few thousand. So it is told only of those near the ones that seeds touch.
+//! It clears and searches all counters of a program for each input, which takes longer than most
+//! inputs: there are some 200,000, and a door touches a few thousand. So it is told only of those
+//! near the ones that seeds touch.
 
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Counters that are told of together. A few functions have as many, and lie beside others of their file.
+/// Counters that are told of together. A few functions have as many, and lie beside others of their
+/// file.
 const BLOCK: usize = 1024;
 
 static COUNTERS: [AtomicPtr<u8>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
@@ -35,7 +37,8 @@ pub fn measure(seeds: &[Vec<u8>], run: fn(&[u8])) {
     let pcs = PCS.load(Relaxed);
     // The first run makes what all others share.
     seeds.iter().take(1).for_each(|seed| run(seed));
-    // SAFETY: the linker says where the counters of this program begin and end. Nothing else reads them yet.
+    // SAFETY: the linker says where the counters of this program begin and end. Nothing else reads
+    // them yet.
     unsafe {
         let len = stop.offset_from(start) as usize;
         start.write_bytes(0, len);

@@ -1,5 +1,5 @@
-//! The target that `PENSTOCK_FUZZ_TARGET` names, for `scripts/fuzz`. One program for all of them is built once, and adding a target
-//! changes nothing here.
+//! The target that `PENSTOCK_FUZZ_TARGET` names, for `scripts/fuzz`. One program for all of them is
+//! built once, and adding a target changes nothing here.
 
 #![no_main]
 
@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use penstock_fuzz::targets::{self, Target};
 
-/// Before the fuzzer reads its corpus: lists the targets, or says which counters count, and writes the seeds
-/// where they are wanted.
+/// Before the fuzzer reads its corpus: lists the targets, or says which counters count, and writes
+/// the seeds where they are wanted.
 fn prepare() {
     if std::env::var("PENSTOCK_FUZZ_TARGET").is_ok_and(|name| name == "list") {
         targets::ALL.iter().for_each(|t| println!("{} {}", t.name, t.longest));
@@ -44,7 +44,8 @@ fn seeds() -> &'static [Vec<u8>] {
 
 fuzz_target!(init: prepare(), |data: &[u8]| (target().run)(data));
 
-// The fuzzer changes bytes. Every fourth input is made as the tests make them, which keeps words and lengths whole.
+// The fuzzer changes bytes. Every fourth input is made as the tests make them, which keeps words
+// and lengths whole.
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut rng = fastrand::Rng::with_seed(seed.into());
     if rng.u8(..4) > 0 {

@@ -58,8 +58,8 @@ impl Sink for Seen {
     }
 }
 
-/// Sends frames: for each a byte for where from, one for the time since the last, two for the length, the bytes. A frame
-/// without a length that fits takes all that is left.
+/// Sends frames: for each a byte for where from, one for the time since the last, two for the
+/// length, the bytes. A frame without a length that fits takes all that is left.
 pub fn send(dataplane: &mut Dataplane, mut data: &[u8]) -> Seen {
     let devices: Vec<u32> = dataplane.network().links().iter().map(|l| l.index).collect();
     let mut now = NOW;

@@ -1,4 +1,5 @@
-//! What connections with helpers say: FTP, SIP, IRC and the like, with addresses that are translated.
+//! What connections with helpers say: FTP, SIP, IRC and the like, with addresses that are
+//! translated.
 
 use std::sync::{Arc, OnceLock};
 

@@ -50,7 +50,8 @@ fn held(seen: &Seen) -> &[u64] {
     seen.held.as_deref().unwrap_or_default()
 }
 
-/// The first byte chooses the packets that are held. The number that an answer is for chooses among them.
+/// The first byte chooses the packets that are held. The number that an answer is for chooses among
+/// them.
 fn run(data: &[u8]) {
     static RULES_LINKED: OnceLock<Arc<Linked>> = OnceLock::new();
     let rules = RULES_LINKED.get_or_init(|| {

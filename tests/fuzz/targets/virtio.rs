@@ -78,7 +78,8 @@ fn run(data: &[u8]) {
         let received = Frame { device: lan, bytes: frame, time: NOW };
         dataplane.receive_super(received, gso, &mut sent);
         dataplane.send_from_host(received, Some(gso), &mut sent);
-        // Each byte of payload may be a segment with headers of its own, which go to several ports of a bridge.
+        // Each byte of payload may be a segment with headers of its own, which go to several ports
+        // of a bridge.
         assert!(sent.bytes <= 8 * (len + 1) * 300, "{} bytes of {len}", sent.bytes);
     });
 }
