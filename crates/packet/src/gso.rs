@@ -63,7 +63,7 @@ impl Headers {
     pub fn of_packet(bytes: &[u8], network: usize) -> Option<Headers> {
         let ip = bytes.get(network..)?;
         let (six, found) = match ip.first()? >> 4 {
-            4 => (false, crate::ipv4_transport(ip)?),
+            4 => (false, crate::ipv4_transport(ip).filter(|found| usize::from(found.offset) >= ipv4::LEN)?),
             6 => (true, crate::ipv6_transport(ip)?),
             _ => return None,
         };
