@@ -23,7 +23,7 @@ pub const TARGET: Target = Target {
 fn run(data: &[u8]) {
     let Ok(ruleset) = Ruleset::from_saved(data) else { return };
     let saved = ruleset.save(NOW);
-    let Ok(again) = Ruleset::from_saved(&saved) else { panic!("what was saved is not read") };
+    let again = Ruleset::from_saved(&saved).unwrap_or_else(|e| panic!("what was saved is not read: {e}"));
     let net = net();
     assert_eq!(language::list(&ruleset, &net, NOW), language::list(&again, &net, NOW));
     assert_eq!(again.save(NOW), saved, "what was saved is saved as something else");
