@@ -153,23 +153,12 @@ fn limits_of_descriptors_and_memory_are_said_or_do_not_matter() {
     let Some(net) = Net::new() else { return };
     let before = devices(&net);
     let mut ran = Vec::new();
-    for limit in [
-        "-n 10",
-        "-n 20",
-        "-n 40",
-        "-n 64",
-        "-v 50000",
-        "-v 150000",
-        "-v 400000",
-        "-v 900000",
-        "-l 0",
-        "-u 1",
-    ] {
+    for limit in ["-n 10", "-n 40", "-v 150000", "-v 900000", "-l 0", "-u 1"] {
         let mut child = begin(&net, &format!("ulimit {limit};"), "r0 r1 --workers 2 --driver r1=xdp-generic");
         if settled(&net, &mut child) {
             ran.push(limit);
             // What it cannot do under the limit it says, and forwards.
-            let many: String = (0..20_000)
+            let many: String = (0..3000)
                 .map(|n| format!("add rule ip t c ip saddr 10.0.{}.{} drop\n", n >> 8, n & 255))
                 .collect();
             let file = net.directory.join("many.nft");
@@ -183,7 +172,7 @@ fn limits_of_descriptors_and_memory_are_said_or_do_not_matter() {
         }
         all_is_as_before(&net, &mut child, &before, limit);
     }
-    assert!(ran.contains(&"-v 900000") || ran.contains(&"-n 64"), "{ran:?}");
+    assert!(ran.contains(&"-v 900000") || ran.contains(&"-l 0"), "{ran:?}");
 }
 
 #[test]
@@ -208,7 +197,7 @@ fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
          ip addr add 198.18.1.2/24 dev b0; ip link set b0 up; ip route add default via 198.18.1.1
          ip -n {r} addr add 198.18.1.1/24 dev r1; ip -n {r} link set r1 up"
     );
-    for round in 0..setting("PENSTOCK_LIVE_ROUNDS", 2) {
+    for round in 0..setting("PENSTOCK_LIVE_ROUNDS", 1) {
         for what in ["ip link set DEV name x1", "ip link del DEV", "ip link set DEV netns OTHER"] {
             for ending in [false, true] {
                 net.run(b, &remake);
@@ -250,7 +239,7 @@ fn devices_that_go_while_they_are_taken_or_given_back_take_nothing_along() {
 fn who_was_stopped_for_a_while_goes_on() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --workers 2");
-    let (pid, seconds) = (net.pid(), setting("PENSTOCK_LIVE_SECONDS", 4));
+    let (pid, seconds) = (net.pid(), setting("PENSTOCK_LIVE_SECONDS", 3));
     let a = net.a.clone();
     let ping = net.spawn_reading(&a, "ping -i 0.01 -s 1000 -w 60 198.18.1.2");
     sh(&format!("kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}"));
@@ -270,7 +259,7 @@ fn storms_of_devices_that_go_down_and_up_pass() {
         for (namespace, device) in [(&net.r, "r0"), (&net.r, "r1.port"), (&net.b, "b0"), (&net.r, "r1")] {
             net.ok(
                 namespace,
-                &format!("for i in $(seq 60); do ip link set {device} down; ip link set {device} up; done"),
+                &format!("for i in $(seq 30); do ip link set {device} down; ip link set {device} up; done"),
             );
         }
         ping.stop();
@@ -286,7 +275,7 @@ fn a_kill_at_any_moment_of_start_or_stop_loses_no_device() {
     let Some(net) = Net::new() else { return };
     let before = devices(&net);
     let mut rng = fastrand::Rng::with_seed(penstock_seed::seed());
-    for kill in 0..setting("PENSTOCK_LIVE_KILLS", 6) {
+    for kill in 0..setting("PENSTOCK_LIVE_KILLS", 4) {
         let ending = kill % 2 == 1;
         let mut child = begin(&net, "", "r0 r1 --workers 2 --driver r1=xdp-generic");
         let stop = ending.then(|| {
@@ -349,7 +338,7 @@ fn a_group_without_memory_gets_its_devices_back() {
     let enter = format!("echo $$ > {}/cgroup.procs;", group.0.display());
     let mut child = begin(&net, &enter, "r0 r1 --workers 2");
     if settled(&net, &mut child) {
-        let many: String = (0..200_000)
+        let many: String = (0..100_000)
             .map(|n| format!("add rule ip t c ip saddr 10.{}.{}.{} drop\n", n >> 16, n >> 8 & 255, n & 255))
             .collect();
         let file = net.directory.join("many.nft");
