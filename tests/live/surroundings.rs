@@ -313,7 +313,9 @@ impl Group {
     /// `None`, and said, where there are none.
     fn new(name: &str, bytes: u64) -> Option<Group> {
         let path = PathBuf::from("/sys/fs/cgroup").join(name);
+        // Elsewhere than in a hierarchy of version 2 it is a directory like any other.
         let limited = std::fs::create_dir(&path).is_ok()
+            && path.join("cgroup.procs").exists()
             && std::fs::write(path.join("memory.max"), bytes.to_string()).is_ok();
         let group = Group(path);
         if !limited {
