@@ -49,7 +49,7 @@ fn there_is_no_size_that_ends_the_process() {
         (
             1_500_000,
             "trace --net net.ip --rules rules.nft wan 'ip saddr 198.18.0.7 ip daddr 198.18.0.1 meta length 4294967295'",
-            "the packet is longer than 65535 bytes",
+            "no packet has 4294967295 bytes, but at most",
         ),
     ] {
         let script =
