@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use penstock_io::device::{Tap, gro, set_gro};
-use penstock_netlink::links::{Change, Standing, change, rename, set_port};
+use penstock_netlink::links::{Change, Standing, change, forget_asked, rename, set_port};
 use penstock_netlink::upper::{Stands, move_uppers, uppers};
 use penstock_netlink::{Device, Kept, Socket, State, set_port_vlans};
 use serde::{Deserialize, Serialize};
@@ -334,6 +334,8 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     if !taken.gro {
         let _ = set_gro(taken.device, false);
     }
+    // What the kernel asked there meanwhile, the dataplane got the answers to: packets would wait for these, and fail.
+    let _ = forget_asked(socket, taken.device);
     let no_ipv6 = if taken.no_ipv6 { "1" } else { "0" };
     write_sysctl(&sysctl("ipv6", &taken.before, "disable_ipv6"), no_ipv6);
     if let Some(tap) = tap {

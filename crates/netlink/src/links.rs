@@ -291,6 +291,19 @@ impl Standing {
     }
 }
 
+/// Forgets neighbours on a link that the kernel has asked for, or asks for still: it asks anew. Those that somebody entered
+/// stay.
+pub fn forget_asked(socket: &mut Socket, index: u32) -> io::Result<()> {
+    for message in socket.dump(libc::RTM_GETNEIGH, &[0; neighbour::HEAD])? {
+        let state = neighbour_state(&message.body).unwrap_or(0);
+        if index_at(&message.body, 4) == Some(index) && state & (PERMANENT | NOARP) == 0 {
+            // It may be gone by now.
+            let _ = socket.change(libc::RTM_DELNEIGH, 0, &message.body);
+        }
+    }
+    Ok(())
+}
+
 /// An address without its label, which changes with the name of its link.
 fn unlabelled(body: &[u8]) -> Vec<u8> {
     const IFA_LABEL: u16 = 3;
@@ -459,6 +472,8 @@ fn route_moved(body: &[u8], index_of: &dyn Fn(u32) -> u32) -> Vec<u8> {
 
 /// `NUD_PERMANENT`
 const PERMANENT: u16 = 0x80;
+/// `NUD_NOARP`
+const NOARP: u16 = 0x40;
 
 fn neighbour_state(body: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(*body.get(8..)?.first_chunk()?))
@@ -472,7 +487,6 @@ pub(crate) fn is_permanent(body: &[u8]) -> bool {
 fn neighbour_body(message: &Message) -> Option<Vec<u8>> {
     const NDA_CACHEINFO: u16 = 3;
     const NDA_PROBES: u16 = 4;
-    const NOARP: u16 = 0x40;
     neighbour::read(message)?.mac?;
     let state = neighbour_state(&message.body)?;
     if state & NOARP != 0 {
