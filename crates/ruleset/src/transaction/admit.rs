@@ -156,14 +156,7 @@ fn admit_object(object: &Object, is_new: bool) -> Result<(), Errno> {
 
 /// Values that a stateful expression can have come to: a quota may have seen more than it is of.
 fn admit_state(expr: &Expr) -> Result<(), Errno> {
-    match expr {
-        Expr::Quota(quota) => {
-            let mut quota = quota.clone();
-            quota.consumed = quota.consumed.min(quota.bytes);
-            live::check(&Expr::Quota(quota))
-        }
-        _ => live::check(expr),
-    }
+    live::check(&as_new(expr))
 }
 
 fn admit_flowtable(family: Family, flowtable: &Flowtable, is_new: bool) -> Result<(), Errno> {
