@@ -33,36 +33,55 @@ pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, Str
     Ok(Some(left.on_death))
 }
 
+/// What was found when it was this process's turn.
+struct Found {
+    /// Flows or devices were given back.
+    any: bool,
+    /// What the dataplane that has died was to do at its death.
+    on_death: Option<OnDeath>,
+    /// Devices that are closed, with their names.
+    closed: Vec<(u32, String)>,
+}
+
+/// Waits for its turn, gives back what is left, and settles the rest of what was found.
+fn in_turn(
+    settle: impl FnOnce(&mut Socket, Found) -> Result<Recovered, String>,
+) -> Result<Recovered, String> {
+    if !rights::may_take_devices() {
+        return Ok(Recovered::Nothing);
+    }
+    let turn = Turn::wait()?;
+    let found = || {
+        let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
+        let flows = remove_left();
+        let on_death = give_back_left(&mut socket)?;
+        let closed = closed_devices(&mut socket);
+        let any = flows || on_death.is_some();
+        settle(&mut socket, Found { any, on_death, closed })
+    };
+    let settled = found();
+    control::remove_sockets();
+    turn.end();
+    settled
+}
+
 /// Does for a dataplane that has died what is still to be done, once nobody else does.
 ///
 /// # Errors
 /// A sentence: it cannot be done, or devices are closed and stay so.
 pub fn recover() -> Result<Recovered, String> {
-    if !rights::may_take_devices() {
-        return Ok(Recovered::Nothing);
-    }
-    let turn = Turn::wait()?;
-    let recovered = recover_in_turn();
-    control::remove_sockets();
-    turn.end();
-    recovered
-}
-
-fn recover_in_turn() -> Result<Recovered, String> {
-    let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-    let flows = remove_left();
-    let left = give_back_left(&mut socket)?;
-    let closed = closed_devices(&mut socket);
-    if let Some(OnDeath::Ruleset(file)) = &left {
-        on_death::load(file)?;
-        on_death::open(&mut socket, closed.into_iter().map(|(index, _)| index));
-        return Ok(Recovered::Devices);
-    }
-    match (flows || left.is_some(), closed.is_empty()) {
-        (_, false) => Err(how_to_open(&closed.into_iter().map(|(_, name)| name).collect::<Vec<_>>())),
-        (true, true) => Ok(Recovered::Devices),
-        (false, true) => Ok(Recovered::Nothing),
-    }
+    in_turn(|socket, Found { any, on_death, closed }| {
+        if let Some(OnDeath::Ruleset(file)) = &on_death {
+            on_death::load(file)?;
+            on_death::open(socket, closed.into_iter().map(|(index, _)| index));
+            return Ok(Recovered::Devices);
+        }
+        match (any, closed.is_empty()) {
+            (_, false) => Err(how_to_open(&closed.into_iter().map(|(_, name)| name).collect::<Vec<_>>())),
+            (true, true) => Ok(Recovered::Devices),
+            (false, true) => Ok(Recovered::Nothing),
+        }
+    })
 }
 
 /// Waits until a dataplane that was to end has ended, and does what is still to be done if it has died of that. `force` opens
@@ -84,23 +103,10 @@ pub fn finish(force: bool) -> Result<(), String> {
 /// # Errors
 /// A sentence.
 pub fn open_all() -> Result<Recovered, String> {
-    if !rights::may_take_devices() {
-        return Ok(Recovered::Nothing);
-    }
-    let turn = Turn::wait()?;
-    let opened = open_in_turn();
-    control::remove_sockets();
-    turn.end();
-    opened
-}
-
-fn open_in_turn() -> Result<Recovered, String> {
-    let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-    let flows = remove_left();
-    let left = give_back_left(&mut socket)?;
-    let closed = closed_devices(&mut socket);
-    let any = flows || left.is_some() || !closed.is_empty();
-    on_death::open(&mut socket, closed.into_iter().map(|(index, _)| index));
-    on_death::unload();
-    Ok(if any { Recovered::Devices } else { Recovered::Nothing })
+    in_turn(|socket, Found { any, closed, .. }| {
+        let any = any || !closed.is_empty();
+        on_death::open(socket, closed.into_iter().map(|(index, _)| index));
+        on_death::unload();
+        Ok(if any { Recovered::Devices } else { Recovered::Nothing })
+    })
 }

@@ -11,81 +11,32 @@ use std::os::fd::RawFd;
 use crate::rights;
 use crate::seccomp;
 use crate::seccomp::Rule::{self, Call, OneOf, Without};
+use crate::seccomp::threads::{BASE, SEE_FILES};
 
 /// The user `nobody` and its group, by their numbers in all distributions.
 const NOBODY: libc::uid_t = 65534;
 
-/// What a child needs: descriptors that are there, memory, files that are only read, time.
+/// What a child needs beside memory and time: connections that are there, files that are only read, limits.
 const CHILD: &[Rule] = &[
-    Call(libc::SYS_read),
-    Call(libc::SYS_write),
-    Call(libc::SYS_writev),
     Call(libc::SYS_recvmsg),
     Call(libc::SYS_recvfrom),
     Call(libc::SYS_sendmsg),
     Call(libc::SYS_sendto),
     Call(libc::SYS_ppoll),
-    Call(libc::SYS_close),
-    Call(libc::SYS_fcntl),
-    Call(libc::SYS_lseek),
     Call(libc::SYS_getsockopt),
     Call(libc::SYS_setsockopt),
     Call(libc::SYS_shutdown),
-    Without(libc::SYS_mmap, 2, libc::PROT_EXEC as u32),
-    Without(libc::SYS_mprotect, 2, libc::PROT_EXEC as u32),
-    Call(libc::SYS_munmap),
-    Call(libc::SYS_mremap),
-    Call(libc::SYS_madvise),
-    Call(libc::SYS_brk),
-    Call(libc::SYS_futex),
-    Call(libc::SYS_sched_yield),
-    Call(libc::SYS_sched_getaffinity),
-    Call(libc::SYS_exit),
-    Call(libc::SYS_exit_group),
-    Call(libc::SYS_getpid),
-    Call(libc::SYS_gettid),
     Call(libc::SYS_getppid),
-    Call(libc::SYS_getuid),
-    Call(libc::SYS_geteuid),
-    Call(libc::SYS_getgid),
-    Call(libc::SYS_getegid),
     Call(libc::SYS_prlimit64),
     Call(libc::SYS_setpriority),
     Call(libc::SYS_setitimer),
-    Call(libc::SYS_rt_sigaction),
-    Call(libc::SYS_rt_sigprocmask),
-    Call(libc::SYS_rt_sigreturn),
-    Call(libc::SYS_sigaltstack),
-    Call(libc::SYS_restart_syscall),
-    Call(libc::SYS_clock_gettime),
-    Call(libc::SYS_clock_nanosleep),
-    Call(libc::SYS_nanosleep),
-    Call(libc::SYS_gettimeofday),
-    Call(libc::SYS_getrandom),
     Without(libc::SYS_openat, 2, !READ_ONLY),
-    Call(libc::SYS_newfstatat),
-    Call(libc::SYS_statx),
-    Call(libc::SYS_fstat),
-    Call(libc::SYS_pread64),
-    Call(libc::SYS_getdents64),
-    Call(libc::SYS_readlinkat),
-    Call(libc::SYS_faccessat),
-    Call(libc::SYS_faccessat2),
-    Call(libc::SYS_getcwd),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_poll),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_alarm),
     #[cfg(target_arch = "x86_64")]
     Without(libc::SYS_open, 1, !READ_ONLY),
-    #[cfg(target_arch = "x86_64")]
-    Call(libc::SYS_stat),
-    #[cfg(target_arch = "x86_64")]
-    Call(libc::SYS_lstat),
-    #[cfg(target_arch = "x86_64")]
-    Call(libc::SYS_access),
-    #[cfg(target_arch = "x86_64")]
-    Call(libc::SYS_readlink),
 ];
 
 /// What the evaluator does beside: it starts children, which restrict themselves further, and sees them end.
@@ -159,16 +110,21 @@ pub(super) fn give_up_rights() -> io::Result<()> {
     Ok(())
 }
 
+/// All that a child needs.
+fn child<'r>() -> impl Iterator<Item = &'r Rule> + Clone {
+    [BASE, SEE_FILES, CHILD].into_iter().flatten()
+}
+
 /// Restricts system calls to those of the evaluator.
 pub(super) fn restrict_parent() -> io::Result<()> {
-    seccomp::enter_with("evaluator", CHILD.iter().chain(PARENT))
+    seccomp::enter_with("evaluator", child().chain(PARENT))
 }
 
 /// Restricts system calls to those of a child.
 pub(super) fn restrict_child() -> io::Result<()> {
     // A process ends itself by a signal where memory has run out, and no other one. It has its number as long as it is.
     let own: &'static [u32] = Box::leak(Box::new([std::process::id()]));
-    seccomp::enter_with("nft", CHILD.iter().chain(&[OneOf(libc::SYS_tgkill, 0, own)]))
+    seccomp::enter_with("nft", child().chain(&[OneOf(libc::SYS_tgkill, 0, own)]))
 }
 
 /// What a limit is called: the type differs from one C library to another.

@@ -80,33 +80,33 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                RUN, START, SIGNALS, STREAMS, PAIRS, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
-            Thread::Worker => &[RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
-            Thread::Compile => &[RUN, MACHINE_CODE],
-            Thread::FlowOffload => &[RUN, FRAME_MAPS],
-            Thread::Follow => &[RUN, FRAMES, TAPS, SOCKETS, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
+            Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
+            Thread::Compile => &[BASE, RUN, MACHINE_CODE],
+            Thread::FlowOffload => &[BASE, RUN, FRAME_MAPS],
+            Thread::Follow => &[BASE, RUN, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
             Thread::Control => &[
-                RUN, START, STREAMS, PAIRS, ACCEPT, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, STREAMS, PAIRS, ACCEPT, FRAMES, SOCKETS, NAMES, SEE_FILES, READ_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Client => &[
-                RUN, START, STREAMS, PAIRS, FRAMES, SOCKETS, NAMES, READ_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, STREAMS, PAIRS, FRAMES, SOCKETS, NAMES, SEE_FILES, READ_FILES, FRAME_MAPS, BPF,
             ],
-            Thread::Lookups => &[RUN],
-            Thread::Metrics => &[RUN, STREAMS, ACCEPT],
-            Thread::Queue => &[RUN, START, STREAMS, UNIX],
-            Thread::Keep => &[RUN, READ_FILES, WRITE_FILES],
-            Thread::Lines => &[RUN],
-            Thread::Heartbeat => &[RUN, TELL],
+            Thread::Lookups => &[BASE, RUN],
+            Thread::Metrics => &[BASE, RUN, STREAMS, ACCEPT],
+            Thread::Queue => &[BASE, RUN, START, STREAMS, UNIX],
+            Thread::Keep => &[BASE, RUN, SEE_FILES, READ_FILES, WRITE_FILES],
+            Thread::Lines => &[BASE, RUN],
+            Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
-            Thread::Guardian => &[RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, READ_FILES, WRITE_FILES],
+            Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
         }
     }
 }
 
-/// Memory, other threads, time, chance, and descriptors that are open: what every thread needs. No memory becomes
-/// executable.
-pub(crate) const RUN: &[Rule] = &[
+/// Memory, time, chance, and descriptors that are open: what every thread needs, and every process that reads rule text. No
+/// memory becomes executable.
+pub(crate) const BASE: &[Rule] = &[
     Call(libc::SYS_read),
     Call(libc::SYS_write),
     Call(libc::SYS_writev),
@@ -118,14 +118,10 @@ pub(crate) const RUN: &[Rule] = &[
     Call(libc::SYS_mremap),
     Call(libc::SYS_madvise),
     Call(libc::SYS_brk),
-    Call(libc::SYS_membarrier),
-    Call(libc::SYS_set_robust_list),
-    Call(libc::SYS_rseq),
     Call(libc::SYS_sched_yield),
     Call(libc::SYS_sched_getaffinity),
     Call(libc::SYS_gettid),
     Call(libc::SYS_getpid),
-    Call(libc::SYS_tgkill),
     Call(libc::SYS_rt_sigaction),
     Call(libc::SYS_rt_sigprocmask),
     Call(libc::SYS_rt_sigreturn),
@@ -136,9 +132,17 @@ pub(crate) const RUN: &[Rule] = &[
     Call(libc::SYS_nanosleep),
     Call(libc::SYS_gettimeofday),
     Call(libc::SYS_getrandom),
-    OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
     Call(libc::SYS_exit),
     Call(libc::SYS_exit_group),
+];
+
+/// What a thread needs among others.
+const RUN: &[Rule] = &[
+    Call(libc::SYS_membarrier),
+    Call(libc::SYS_set_robust_list),
+    Call(libc::SYS_rseq),
+    Call(libc::SYS_tgkill),
+    OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32, PR_SET_VMA]),
     // The C library's allocator looks once whether memory is overcommitted, and goes on without an answer
     // (`check_may_shrink_heap` in its malloc/arena.c).
     Refuse(libc::SYS_openat),
@@ -271,9 +275,15 @@ const NAMES: &[Rule] = &[
     OneOf(libc::SYS_ioctl, 1, &[libc::FIONREAD as u32]),
 ];
 
-/// Files that are read: names of services and users, time zones, settings of devices, the ruleset.
-pub(crate) const READ_FILES: &[Rule] = &[
+/// Files that are opened, to be read: names of services and users, time zones, settings of devices, the ruleset.
+const READ_FILES: &[Rule] = &[
     Call(libc::SYS_openat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_open),
+];
+
+/// What files there are, whose, and what is in those that are open.
+pub(crate) const SEE_FILES: &[Rule] = &[
     Call(libc::SYS_newfstatat),
     Call(libc::SYS_statx),
     Call(libc::SYS_fstat),
@@ -289,8 +299,6 @@ pub(crate) const READ_FILES: &[Rule] = &[
     Call(libc::SYS_geteuid),
     Call(libc::SYS_getgid),
     Call(libc::SYS_getegid),
-    #[cfg(target_arch = "x86_64")]
-    Call(libc::SYS_open),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_stat),
     #[cfg(target_arch = "x86_64")]
