@@ -396,7 +396,10 @@ impl SavedSet {
         if self.description.map != is_map || self.dynamic && !changeable {
             return Err(WRONG);
         }
-        let mut content = penstock_sets::Set::new(self.description.clone()).ok_or(WRONG)?;
+        // A set that packets change may have got its size by that only; its structure was chosen before.
+        let size = self.description.size.filter(|_| !self.dynamic);
+        let chosen_by = Description { size, ..self.description.clone() };
+        let mut content = penstock_sets::Set::new(chosen_by).ok_or(WRONG)?;
         // Elements that went on living when the size was changed are there, too.
         content.set_size(None);
         let stateless = |value: &ElementValue| value.exprs().is_empty();

@@ -38,6 +38,16 @@ fn mark() -> Expr {
     Expr::Meta(Meta { key: MetaKey::Mark, dreg: Register(1) })
 }
 
+/// A rule that does something with the mark of a packet, and accepts it then.
+fn by_mark(chain: &str, does: Expr) -> Change {
+    let mut change = rule(IP, chain, vec![mark(), does, verdict(Verdict::Accept)]);
+    if let Change::AddRule { rule, .. } = &mut change {
+        // These packets have nothing to load an address from.
+        rule.exprs.retain(|e| !matches!(e, Expr::Payload(_)));
+    }
+    change
+}
+
 /// Elements live for 100 ms if they come from rules.
 fn setup(size: u32, before: Vec<Change>) -> Ruleset {
     let mut set = NewSet { exprs: vec![counter()], ..new_set("s") };
@@ -49,12 +59,7 @@ fn setup(size: u32, before: Vec<Change>) -> Ruleset {
     for (name, op) in CHAINS {
         let does = op.map_or(lookup("s"), |op| dynset(op, 100));
         all.push(base(IP, name, ChainType::Filter, Hook::Input));
-        let mut change = rule(IP, name, vec![mark(), does, verdict(Verdict::Accept)]);
-        if let Change::AddRule { rule, .. } = &mut change {
-            // These packets have nothing to load an address from.
-            rule.exprs.retain(|e| !matches!(e, Expr::Payload(_)));
-        }
-        all.push(change);
+        all.push(by_mark(name, does));
     }
     made_of(all)
 }
@@ -185,6 +190,27 @@ fn elements_of_before_the_first_rule_that_changes_the_set_stay_with_all_that_is_
     assert!(packet(&linked, "delete", 1, MS) && packet(&linked, "add", 1, MS + SWEEP));
     at(&mut ruleset, 2 * MS, vec![chain(IP, "other")]).unwrap();
     assert_eq!(shown(&ruleset)[0], (vec![0, 0, 0, 1], None, "[ counter pkts 1 bytes 0 ]".into()));
+}
+
+#[test]
+fn a_set_that_only_a_rule_made_dynamic_is_saved_and_read_as_often_as_one_likes() {
+    let mut set = NewSet { exprs: vec![counter()], ..new_set("s") };
+    set.description.size = None;
+    let mut ruleset = made_of(vec![
+        table(IP),
+        add_set(set),
+        base(IP, "add", ChainType::Filter, Hook::Input),
+        by_mark("add", dynset(DynsetOp::Add, 0)),
+    ]);
+    for n in 1..4 {
+        let linked = Linked::new(&ruleset.generation()).unwrap();
+        assert!(packet(&linked, "add", n, 0));
+        let before = listed(&ruleset, 0);
+        assert_eq!(before.len(), n as usize);
+        ruleset = Ruleset::from_saved(&ruleset.save(0)).unwrap();
+        assert_eq!(listed(&ruleset, 0), before);
+        assert_eq!(the_set(&ruleset).description.size, Some(65535));
+    }
 }
 
 #[test]
