@@ -129,38 +129,11 @@ impl Names for Devices<'_> {
     fn interface_name(&self, index: u32) -> Option<String> {
         self.0.link(index).map(|l| l.name.to_string())
     }
-    fn service_port(&self, name: &str, protocol: Option<&str>) -> Option<u16> {
-        NoNames.service_port(name, protocol)
-    }
-    fn service_name(&self, port: u16, protocol: Option<&str>) -> Option<String> {
-        NoNames.service_name(port, protocol)
-    }
     fn protocol_number(&self, name: &str) -> Option<u8> {
         PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, number)| *number)
     }
     fn protocol_name(&self, number: u8) -> Option<String> {
         PROTOCOLS.iter().find(|(_, n)| *n == number).map(|(name, _)| name.to_string())
-    }
-    fn user_id(&self, name: &str) -> Option<u32> {
-        NoNames.user_id(name)
-    }
-    fn user_name(&self, id: u32) -> Option<String> {
-        NoNames.user_name(id)
-    }
-    fn group_id(&self, name: &str) -> Option<u32> {
-        NoNames.group_id(name)
-    }
-    fn group_name(&self, id: u32) -> Option<String> {
-        NoNames.group_name(id)
-    }
-    fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
-        NoNames.host_addresses(name)
-    }
-    fn table_value(&self, table: &str, name: &str) -> Option<u32> {
-        NoNames.table_value(table, name)
-    }
-    fn table_name(&self, table: &str, value: u32) -> Option<String> {
-        NoNames.table_name(table, value)
     }
 }
 

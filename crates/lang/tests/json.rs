@@ -42,12 +42,6 @@ impl Names for System {
     fn interface_name(&self, index: u32) -> Option<String> {
         (index == 1).then(|| "lo".into())
     }
-    fn service_port(&self, _name: &str, _protocol: Option<&str>) -> Option<u16> {
-        None
-    }
-    fn service_name(&self, _port: u16, _protocol: Option<&str>) -> Option<String> {
-        None
-    }
     fn protocol_number(&self, name: &str) -> Option<u8> {
         PROTOCOLS.iter().find(|(n, _)| *n == name).map(|(_, p)| *p)
     }
@@ -65,9 +59,6 @@ impl Names for System {
     }
     fn group_name(&self, id: u32) -> Option<String> {
         self.user_name(id)
-    }
-    fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
-        NoNames.host_addresses(name)
     }
     fn table_value(&self, table: &str, name: &str) -> Option<u32> {
         ((table, name) == ("group", "default")).then_some(0)

@@ -36,35 +36,11 @@ impl Names for System {
     fn service_port(&self, name: &str, _protocol: Option<&str>) -> Option<u16> {
         [("ssh", 22), ("http", 80)].into_iter().find(|(n, _)| *n == name).map(|(_, port)| port)
     }
-    fn service_name(&self, _port: u16, _protocol: Option<&str>) -> Option<String> {
-        None
-    }
-    fn protocol_number(&self, _name: &str) -> Option<u8> {
-        None
-    }
-    fn protocol_name(&self, _number: u8) -> Option<String> {
-        None
-    }
     fn user_id(&self, name: &str) -> Option<u32> {
         (name == "root").then_some(0)
     }
-    fn user_name(&self, _id: u32) -> Option<String> {
-        None
-    }
     fn group_id(&self, name: &str) -> Option<u32> {
         (name == "root").then_some(0)
-    }
-    fn group_name(&self, _id: u32) -> Option<String> {
-        None
-    }
-    fn host_addresses(&self, _name: &str) -> Vec<IpAddr> {
-        Vec::new()
-    }
-    fn table_value(&self, _table: &str, _name: &str) -> Option<u32> {
-        None
-    }
-    fn table_name(&self, _table: &str, _value: u32) -> Option<String> {
-        None
     }
 }
 

@@ -1,6 +1,5 @@
 //! The ruleset of a run: text in, text out.
 
-use std::net::IpAddr;
 use std::path::Path;
 
 use penstock_lang::datatype::Format;
@@ -75,55 +74,15 @@ impl<'a> NetNames<'a> {
 }
 
 impl Names for NetNames<'_> {
+    fn rest(&self) -> &dyn Names {
+        &self.system
+    }
+
     fn interface_index(&self, name: &str) -> Option<u32> {
         self.net.link_by_name(name).map(|l| l.index)
     }
+
     fn interface_name(&self, index: u32) -> Option<String> {
         self.net.link(index).map(|l| l.name.to_string())
-    }
-    fn service_port(&self, name: &str, protocol: Option<&str>) -> Option<u16> {
-        self.system.service_port(name, protocol)
-    }
-    fn service_name(&self, port: u16, protocol: Option<&str>) -> Option<String> {
-        self.system.service_name(port, protocol)
-    }
-    fn protocol_number(&self, name: &str) -> Option<u8> {
-        self.system.protocol_number(name)
-    }
-    fn protocol_name(&self, number: u8) -> Option<String> {
-        self.system.protocol_name(number)
-    }
-    fn user_id(&self, name: &str) -> Option<u32> {
-        self.system.user_id(name)
-    }
-    fn user_name(&self, id: u32) -> Option<String> {
-        self.system.user_name(id)
-    }
-    fn group_id(&self, name: &str) -> Option<u32> {
-        self.system.group_id(name)
-    }
-    fn group_name(&self, id: u32) -> Option<String> {
-        self.system.group_name(id)
-    }
-    fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
-        self.system.host_addresses(name)
-    }
-    fn host_name(&self, address: IpAddr) -> Option<String> {
-        self.system.host_name(address)
-    }
-    fn table_value(&self, table: &str, name: &str) -> Option<u32> {
-        self.system.table_value(table, name)
-    }
-    fn table_name(&self, table: &str, value: u32) -> Option<String> {
-        self.system.table_name(table, value)
-    }
-    fn local_offset(&self, at: Option<i64>) -> i64 {
-        self.system.local_offset(at)
-    }
-    fn cgroup_id(&self, path: &str) -> Result<u64, String> {
-        self.system.cgroup_id(path)
-    }
-    fn cgroup_path(&self, id: u64) -> Option<String> {
-        self.system.cgroup_path(id)
     }
 }

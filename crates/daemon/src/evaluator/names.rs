@@ -43,6 +43,10 @@ impl<'c> ChildNames<'c> {
 }
 
 impl Names for ChildNames<'_> {
+    fn rest(&self) -> &dyn Names {
+        &*self.system
+    }
+
     fn interface_index(&self, name: &str) -> Option<u32> {
         if let Some(known) = self.indexes.borrow().get(name) {
             return *known;
@@ -71,61 +75,5 @@ impl Names for ChildNames<'_> {
     fn host_addresses(&self, name: &str) -> Vec<IpAddr> {
         let found = self.client.question(&Message::Resolve(name.to_owned())).unwrap_or_default();
         String::from_utf8_lossy(&found).split('\0').filter_map(|address| address.parse().ok()).collect()
-    }
-
-    fn service_port(&self, name: &str, protocol: Option<&str>) -> Option<u16> {
-        self.system.service_port(name, protocol)
-    }
-
-    fn service_name(&self, port: u16, protocol: Option<&str>) -> Option<String> {
-        self.system.service_name(port, protocol)
-    }
-
-    fn protocol_number(&self, name: &str) -> Option<u8> {
-        self.system.protocol_number(name)
-    }
-
-    fn protocol_name(&self, number: u8) -> Option<String> {
-        self.system.protocol_name(number)
-    }
-
-    fn user_id(&self, name: &str) -> Option<u32> {
-        self.system.user_id(name)
-    }
-
-    fn user_name(&self, id: u32) -> Option<String> {
-        self.system.user_name(id)
-    }
-
-    fn group_id(&self, name: &str) -> Option<u32> {
-        self.system.group_id(name)
-    }
-
-    fn group_name(&self, id: u32) -> Option<String> {
-        self.system.group_name(id)
-    }
-
-    fn host_name(&self, address: IpAddr) -> Option<String> {
-        self.system.host_name(address)
-    }
-
-    fn table_value(&self, table: &str, name: &str) -> Option<u32> {
-        self.system.table_value(table, name)
-    }
-
-    fn table_name(&self, table: &str, value: u32) -> Option<String> {
-        self.system.table_name(table, value)
-    }
-
-    fn local_offset(&self, at: Option<i64>) -> i64 {
-        self.system.local_offset(at)
-    }
-
-    fn cgroup_id(&self, path: &str) -> Result<u64, String> {
-        self.system.cgroup_id(path)
-    }
-
-    fn cgroup_path(&self, id: u64) -> Option<String> {
-        self.system.cgroup_path(id)
     }
 }

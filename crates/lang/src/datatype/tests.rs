@@ -23,21 +23,6 @@ impl Names for East {
     fn protocol_name(&self, number: u8) -> Option<String> {
         (number == 6).then(|| "tcp".into())
     }
-    fn user_id(&self, name: &str) -> Option<u32> {
-        NoNames.user_id(name)
-    }
-    fn user_name(&self, id: u32) -> Option<String> {
-        NoNames.user_name(id)
-    }
-    fn group_id(&self, name: &str) -> Option<u32> {
-        NoNames.group_id(name)
-    }
-    fn group_name(&self, id: u32) -> Option<String> {
-        NoNames.group_name(id)
-    }
-    fn host_addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
-        NoNames.host_addresses(name)
-    }
     fn table_value(&self, table: &str, name: &str) -> Option<u32> {
         (table == "group" && name == "default").then_some(0)
     }

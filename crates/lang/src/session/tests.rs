@@ -27,27 +27,6 @@ impl Names for Machine {
     fn protocol_name(&self, number: u8) -> Option<String> {
         (number == 6).then(|| "tcp".into())
     }
-    fn user_id(&self, _name: &str) -> Option<u32> {
-        None
-    }
-    fn user_name(&self, _id: u32) -> Option<String> {
-        None
-    }
-    fn group_id(&self, _name: &str) -> Option<u32> {
-        None
-    }
-    fn group_name(&self, _id: u32) -> Option<String> {
-        None
-    }
-    fn host_addresses(&self, _name: &str) -> Vec<IpAddr> {
-        Vec::new()
-    }
-    fn table_value(&self, _table: &str, _name: &str) -> Option<u32> {
-        None
-    }
-    fn table_name(&self, _table: &str, _value: u32) -> Option<String> {
-        None
-    }
 }
 
 const NOW: u64 = 1_700_000_000_000_000_000;
