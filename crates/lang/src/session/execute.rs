@@ -167,9 +167,14 @@ impl Session<'_> {
             execution;
         let copy = self.options.copy;
         if step.lowered.is_empty() {
-            if *answers && copy != Copy::Whole && remote::asks_for_state(&step) {
+            if *answers && copy != Copy::Whole && remote::asks_for_state(&step, transaction.working()) {
                 *again = Some(Again::Whole);
                 resets.extend(remote::reset_by(&step));
+                return;
+            }
+            // The changes before it are not in this copy.
+            if *answers && copy == Copy::Unchecked && *noted > 0 {
+                again.get_or_insert(Again::Applied);
                 return;
             }
             if *answers {

@@ -4,12 +4,15 @@
 //! need not apply the changes to it, where somebody else does, who says what is wrong with them. What such a run cannot
 //! answer it says by [`Outcome::again`](super::Outcome::again).
 
-use penstock_ruleset::model::Generation;
+use std::sync::Arc;
+
+use penstock_ruleset::model::{Generation, Table};
 use penstock_ruleset::{Change, reset};
 
 use super::answers::reset_of;
 use super::execute::Step;
 use crate::ast::CmdKind;
+use crate::ast::cmd::{ObjKind, Target};
 
 /// How much of a ruleset a session has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,9 +50,49 @@ pub trait Changes {
     fn note(&self, change: &Change);
 }
 
-/// Whether a command asks for what packets change.
-pub(super) fn asks_for_state(step: &Step) -> bool {
-    matches!(step.cmd.kind, CmdKind::List { .. } | CmdKind::Get { .. } | CmdKind::Reset { .. })
+/// Whether a command asks for what packets change, and there is any.
+pub(super) fn asks_for_state(step: &Step, generation: &Generation) -> bool {
+    match &step.cmd.kind {
+        CmdKind::List { object, .. } => lists_state(*object, &step.cmd.target, generation),
+        CmdKind::Get { .. } | CmdKind::Reset { .. } => true,
+        _ => false,
+    }
+}
+
+fn lists_state(object: ObjKind, target: &Target, generation: &Generation) -> bool {
+    let meant = |table: &&Arc<Table>| target.table.as_ref().is_none_or(|name| name.text == table.name);
+    let any = |has: fn(&Table) -> bool| generation.tables.iter().filter(meant).any(|table| has(table));
+    match object {
+        ObjKind::Tables | ObjKind::Chains | ObjKind::Flowtables | ObjKind::Flowtable | ObjKind::Hooks => {
+            false
+        }
+        ObjKind::Ruleset | ObjKind::Table => any(rules_have) || any(sets_have) || any(objects_have),
+        // Sets without a name stand in their rules.
+        ObjKind::Chain | ObjKind::Rules | ObjKind::Rule => any(rules_have) || any(sets_have),
+        ObjKind::Sets
+        | ObjKind::Set
+        | ObjKind::Maps
+        | ObjKind::Map
+        | ObjKind::Meters
+        | ObjKind::Meter
+        | ObjKind::Elements => any(sets_have),
+        ObjKind::Objects(_) | ObjKind::Object(_) => any(objects_have),
+    }
+}
+
+fn rules_have(table: &Table) -> bool {
+    table.chains.iter().flat_map(|chain| &chain.rules).any(|rule| !rule.states.is_empty())
+}
+
+fn sets_have(table: &Table) -> bool {
+    table.sets.iter().any(|set| {
+        let of_elements = || set.elements().iter().any(|element| !element.value.exprs().is_empty());
+        set.dynamic().is_some() || set.description.timeout || !set.exprs.is_empty() || of_elements()
+    })
+}
+
+fn objects_have(table: &Table) -> bool {
+    table.objects.iter().any(|object| object.state.is_some())
 }
 
 /// What a command sets to zero, if it does.
