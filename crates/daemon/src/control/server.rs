@@ -157,7 +157,7 @@ impl Server {
             }
         };
         Builder::new().name("client".into()).spawn(move || {
-            seccomp::enter(Thread::Client);
+            seccomp::inherit("client");
             // As above.
             let _ = self.client(peer, stream, place.rights);
             drop(place);

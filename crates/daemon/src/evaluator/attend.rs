@@ -70,6 +70,10 @@ impl Attendance<'_> {
         let mut alone = None;
         let mut in_force = false;
         let ended = self.talk(&mut incoming, &mut alone, &mut in_force);
+        if let (true, Some(rules)) = (in_force, self.rules) {
+            // Not while the child is there: pages of the ruleset that either of them writes to would be copied.
+            self.evaluator.update(rules);
+        }
         match ended {
             Ok(End::Failed(_)) | Err(_) if in_force => {
                 End::Failed("the change is in force, but the process that evaluated it has ended".into())
@@ -162,9 +166,6 @@ impl Attendance<'_> {
                     *in_force = accepted && !check;
                     *alone = None;
                     self.channel.say(&answer)?;
-                    if accepted && !check {
-                        self.evaluator.update(self.rules()?);
-                    }
                 }
                 Ask::Waits(id) => self.yes(self.rules()?.waits(id))?,
                 Ask::IsConfirmed(id) => self.yes(self.rules()?.is_confirmed(id))?,

@@ -155,12 +155,14 @@ impl Channel {
     pub(super) fn receive(&self, limit: usize, time: Option<Duration>) -> io::Result<Option<Received>> {
         let until = time.map(|time| Instant::now() + time);
         let (mut bytes, mut fds, mut begun) = (Vec::new(), Vec::new(), false);
-        let mut packet = vec![0; PACKET + 1];
+        let mut packet = Vec::new();
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if !self.is_ready(left)? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            // Most are short, and a child pays for each page that it is the first to write to.
+            packet.resize(self.waits()?, 0);
             let Some(len) = self.receive_packet(&mut packet, &mut fds)? else { return Ok(None) };
             let Some((flags, piece)) = packet.get(..len).and_then(<[u8]>::split_first) else {
                 return Err(invalid("an empty packet"));
@@ -197,6 +199,24 @@ impl Channel {
                         return Err(error);
                     }
                 }
+            }
+        }
+    }
+
+    /// The length of the packet that waits, or 0 if the other end is closed.
+    fn waits(&self) -> io::Result<usize> {
+        loop {
+            let how = libc::MSG_PEEK | libc::MSG_TRUNC;
+            // SAFETY: nothing is written where there is no room.
+            let waits = unsafe { libc::recv(self.raw(), std::ptr::null_mut(), 0, how) };
+            if waits >= 0 {
+                return Ok(waits as usize);
+            }
+            let error = io::Error::last_os_error();
+            match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::ConnectionReset => return Ok(0),
+                _ => return Err(error),
             }
         }
     }

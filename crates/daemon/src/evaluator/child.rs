@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -62,15 +63,23 @@ struct Talk<'c, 's> {
     submits: bool,
 }
 
-/// Serves a client, whatever it wants.
-pub(super) fn serve(stream: UnixStream, channel: Channel, mirror: Mirror, config: &Config) {
+/// Serves a client, whatever it wants. `confined` says whether system calls are restricted.
+pub(super) fn serve(
+    stream: UnixStream,
+    channel: Channel,
+    mirror: Mirror,
+    config: &Config,
+    confined: io::Result<()>,
+) {
     if channel.say(&Ask::Begun).is_err() {
         return;
     }
     let Ok(Some(Answer::Call(call))) = channel.hear(ANSWER, Some(PATIENCE)) else { return };
     let Ok(client) = Client::new(stream, call.rights.longest()) else { return };
-    let mut child = Child { channel: &channel, client: &client, call: &call, config, mirror };
-    let said = match child.run() {
+    // The process ends with the conversation. What is not given back bit by bit is not copied for that, either.
+    let mut child =
+        ManuallyDrop::new(Child { channel: &channel, client: &client, call: &call, config, mirror });
+    let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
         Ok(End::HandedOver) => return,
         // Whoever goes away in the middle has no more to be told.
@@ -96,9 +105,8 @@ fn has_dynamic_sets(generation: &Generation) -> bool {
 }
 
 impl Child<'_> {
-    fn run(&mut self) -> io::Result<End> {
-        let confined = self.confine();
-        if let Err(e) = confined {
+    fn run(&mut self, confined: io::Result<()>) -> io::Result<End> {
+        if let Err(e) = confined.and_then(|()| self.limit()) {
             self.client.say(&Message::Err(format!("Error: rule texts cannot be evaluated: {e}\n")))?;
             return Ok(End::Status(1));
         }
@@ -109,7 +117,8 @@ impl Child<'_> {
         }
     }
 
-    fn confine(&self) -> io::Result<()> {
+    /// Sets limits of memory, and of the processor's time for those who may only look.
+    fn limit(&self) -> io::Result<()> {
         let look = self.call.rights == Rights::Look;
         sandbox::limit_memory(if look { self.call.memory.min(LOOKERS) } else { self.call.memory })?;
         if look {
@@ -117,7 +126,7 @@ impl Child<'_> {
             // SAFETY: no pointers; 0 is the calling process.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
         }
-        sandbox::restrict_child()
+        Ok(())
     }
 
     /// One text is all that it does.

@@ -5,8 +5,7 @@
 //! nothing that a client has written: children do.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
@@ -16,6 +15,10 @@ use super::{child, sandbox};
 use crate::daemon::Config;
 use crate::log;
 
+/// How long a child that waits for a client may leave what it is told unread.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// So long after a call a child is forked for the next one: a call that changes the ruleset is over by then.
+const QUIET: Duration = Duration::from_millis(10);
 /// Exit status of a child that has panicked.
 const PANICKED: i32 = 101;
 
@@ -102,10 +105,55 @@ fn begin(parent: u32, channel: &Channel) {
     sandbox::end_with(parent);
 }
 
-/// A child, and its end of the channel to the dataplane.
+/// A child that serves a client, and its end of the channel to the dataplane.
 struct Child {
     process: i32,
     channel: Channel,
+}
+
+/// A child that waits for a client. To fork takes as long as many a text: with the pages of a large ruleset, milliseconds.
+struct Ahead {
+    process: i32,
+    /// Closed, it ends the child.
+    line: Channel,
+}
+
+impl Ahead {
+    fn fork(mirror: &mut Mirror, config: &Config) -> io::Result<Ahead> {
+        let (line, theirs) = Channel::pair(PATIENCE)?;
+        let own = std::process::id();
+        let process = fork()?;
+        if process != 0 {
+            return Ok(Ahead { process, line });
+        }
+        sandbox::end_with(own);
+        name(c"penstock-ready");
+        // Whatever had them is never dropped: this process ends below.
+        sandbox::close_but(theirs.raw());
+        std::mem::forget(line);
+        panic_hook();
+        let confined = sandbox::restrict_child();
+        if let Ok(Some((_, fds))) = theirs.receive(ANSWER, None)
+            && let Some((client, pair)) = both(fds)
+        {
+            name(c"penstock-nft");
+            drop(theirs);
+            child::serve(client.into(), Channel::from_fd(pair), std::mem::take(mirror), config, confined);
+        }
+        exit(0)
+    }
+
+    /// Gives it a client, and the channel to the dataplane. Gives its number.
+    fn give(self, client: &OwnedFd, channel: &Channel) -> io::Result<i32> {
+        self.line.say_with(&Order::Serve, &[client.as_fd(), channel.as_fd()])?;
+        Ok(self.process)
+    }
+}
+
+/// The descriptors that come with [`Order::Serve`].
+fn both(fds: Vec<OwnedFd>) -> Option<(OwnedFd, OwnedFd)> {
+    let mut fds = fds.into_iter();
+    fds.next().zip(fds.next())
 }
 
 /// A descriptor from which the ends of children are read; `SIGCHLD` is blocked from here on.
@@ -142,9 +190,16 @@ fn evaluate(channel: &Channel, config: &Config) {
     };
     let mut mirror = Mirror::default();
     let mut children: Vec<Child> = Vec::new();
+    let mut ahead: Option<Ahead> = None;
+    // After so long without an order a child is forked ahead.
+    let mut pause = None;
     loop {
-        wait(channel, &ends);
-        reap(&ends, &mut children);
+        if !wait(channel, &ends, pause.filter(|_| ahead.is_none())) {
+            // Without one the next client waits for its child, and is told if there is none.
+            ahead = Ahead::fork(&mut mirror, config).ok();
+            pause = None;
+        }
+        reap(&ends, &mut children, &mut ahead);
         if !channel.is_ready(Some(Duration::ZERO)).unwrap_or(true) {
             continue;
         }
@@ -158,34 +213,49 @@ fn evaluate(channel: &Channel, config: &Config) {
         };
         match postcard::from_bytes(&bytes) {
             Ok(Order::Update(update)) => {
+                // It has the ruleset of before.
+                ahead = None;
                 if mirror.follow(&update).is_err() {
                     mirror = Mirror::default();
                     // Without an answer the next message shows that nobody is there.
                     let _ = channel.say(&Unknowing);
                 }
+                pause = Some(Duration::ZERO);
             }
             Ok(Order::Serve) => {
                 drop(bytes);
-                let mut fds = fds.into_iter();
-                if let (Some(client), Some(pair)) = (fds.next(), fds.next()) {
-                    serve(client.into(), Channel::from_fd(pair), &mut mirror, &mut children, config);
+                if let Some((client, pair)) = both(fds) {
+                    let channel = Channel::from_fd(pair);
+                    let given = ahead.take().and_then(|child| child.give(&client, &channel).ok());
+                    // The one that was ready may have died.
+                    let given =
+                        given.map_or_else(|| Ahead::fork(&mut mirror, config)?.give(&client, &channel), Ok);
+                    match given {
+                        Ok(process) => children.push(Child { process, channel }),
+                        Err(e) => {
+                            log(format_args!("no child evaluates a rule text: {e}"));
+                            let _ = channel.say(&Ask::Ended(0));
+                        }
+                    }
                 }
+                pause = Some(QUIET);
             }
             Err(_) => log("the evaluator of rule texts: not an order"),
         }
     }
 }
 
-/// Waits for an order, or the end of a child.
-fn wait(channel: &Channel, ends: &OwnedFd) {
+/// Waits for an order, or the end of a child. Gives whether there is one; with a time there may be none.
+fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polls = [event(channel.raw()), event(ends.as_raw_fd())];
+    let millis = time.map_or(-1, |time| time.as_millis() as i32);
     // SAFETY: two structures, which live through the call.
-    unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+    unsafe { libc::poll(polls.as_mut_ptr(), 2, millis) != 0 }
 }
 
 /// Tells the dataplane of children that have ended other than they should.
-fn reap(ends: &OwnedFd, children: &mut Vec<Child>) {
+fn reap(ends: &OwnedFd, children: &mut Vec<Child>, ahead: &mut Option<Ahead>) {
     let mut told = [0u8; 128];
     // SAFETY: room for so many bytes; what they say is asked of waitpid(2).
     while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
@@ -195,6 +265,9 @@ fn reap(ends: &OwnedFd, children: &mut Vec<Child>) {
         let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
         if process <= 0 {
             return;
+        }
+        if ahead.as_ref().is_some_and(|ahead| ahead.process == process) {
+            *ahead = None;
         }
         let Some(at) = children.iter().position(|child| child.process == process) else { continue };
         let child = children.swap_remove(at);
@@ -214,29 +287,4 @@ fn panic_hook() {
         log(format_args!("BUG: the evaluation of a rule text: {panic}"));
         exit(PANICKED)
     }));
-}
-
-fn serve(
-    client: UnixStream,
-    channel: Channel,
-    mirror: &mut Mirror,
-    children: &mut Vec<Child>,
-    config: &Config,
-) {
-    let own = std::process::id();
-    match fork() {
-        Ok(0) => {
-            sandbox::end_with(own);
-            name(c"penstock-nft");
-            children.clear();
-            panic_hook();
-            child::serve(client, channel, std::mem::take(mirror), config);
-            exit(0)
-        }
-        Ok(process) => children.push(Child { process, channel }),
-        Err(e) => {
-            log(format_args!("no child evaluates a rule text: {e}"));
-            let _ = channel.say(&Ask::Ended(0));
-        }
-    }
 }

@@ -30,6 +30,7 @@ const CHILD: &[Rule] = &[
     Call(libc::SYS_prlimit64),
     Call(libc::SYS_setpriority),
     Call(libc::SYS_setitimer),
+    OneOf(libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u32]),
     Without(libc::SYS_openat, 2, !READ_ONLY),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_poll),
@@ -49,6 +50,8 @@ const PARENT: &[Rule] = &[
     Call(libc::SYS_rseq),
     Call(libc::SYS_prctl),
     Call(libc::SYS_seccomp),
+    Call(libc::SYS_close_range),
+    OneOf(libc::SYS_socketpair, 0, &[libc::AF_UNIX as u32]),
     Call(libc::SYS_tgkill),
 ];
 
@@ -63,15 +66,22 @@ const O_LARGEFILE: u32 = 0o400_000;
 
 /// Closes all descriptors but standard error and this one; standard input and output lead nowhere.
 pub(super) fn keep_only(fd: RawFd) {
-    // SAFETY: descriptors that are closed here are used by nobody in this process: it has one thread, and goes on with
-    // `fd` alone.
+    // SAFETY: a string with its end; standard input and output are used by nobody in this process.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         if null >= 0 {
             libc::dup2(null, 0);
             libc::dup2(null, 1);
         }
-        let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);
+    }
+    close_but(fd);
+}
+
+/// Closes all descriptors but the standard ones and this one. Whoever has another one must not close it again.
+pub(super) fn close_but(fd: RawFd) {
+    let (fd, last) = (fd as libc::c_uint, libc::c_uint::MAX);
+    // SAFETY: no pointers; nobody in this process goes on with what is closed.
+    unsafe {
         if fd > 3 {
             libc::syscall(libc::SYS_close_range, 3, fd - 1, 0);
         }

@@ -80,6 +80,11 @@ pub(crate) fn enter(thread: Thread) {
     }
 }
 
+/// Says what this thread is, which has the filter of the one that started it.
+pub(crate) fn inherit(name: &'static str) {
+    KIND.set(name);
+}
+
 /// Lets this thread, and those that it starts, make no calls but what the rules allow, if calls are filtered at all.
 ///
 /// # Errors

@@ -15,10 +15,9 @@ pub(crate) enum Thread {
     FlowOffload,
     /// Follows the kernel's network; takes devices that come back.
     Follow,
-    /// Accepts connections of clients.
+    /// Accepts connections of clients. Those that serve them, a thread for each, have its filter: to put on another one would
+    /// take longer than many a call.
     Control,
-    /// Serves one client.
-    Client,
     /// Makes the search trees of long chains.
     Lookups,
     /// Answers requests for metrics.
@@ -38,14 +37,13 @@ pub(crate) enum Thread {
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 14] = [
+    const ALL: [Thread; 13] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
         Thread::FlowOffload,
         Thread::Follow,
         Thread::Control,
-        Thread::Client,
         Thread::Lookups,
         Thread::Metrics,
         Thread::Queue,
@@ -64,7 +62,6 @@ impl Thread {
             Thread::FlowOffload => "flow-offload",
             Thread::Follow => "follow",
             Thread::Control => "control",
-            Thread::Client => "client",
             Thread::Lookups => "lookups",
             Thread::Metrics => "metrics",
             Thread::Queue => "queue",
@@ -88,9 +85,6 @@ impl Thread {
             Thread::Follow => &[BASE, RUN, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF],
             Thread::Control => &[
                 BASE, RUN, START, STREAMS, PAIRS, ACCEPT, FRAMES, SOCKETS, NAMES, SEE_FILES, READ_FILES, FRAME_MAPS, BPF,
-            ],
-            Thread::Client => &[
-                BASE, RUN, START, STREAMS, PAIRS, FRAMES, SOCKETS, NAMES, SEE_FILES, READ_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Lookups => &[BASE, RUN],
             Thread::Metrics => &[BASE, RUN, STREAMS, ACCEPT],
@@ -425,8 +419,8 @@ mod tests {
         let before = [Thread::Compile, Thread::Guardian];
         let others = Thread::ALL.into_iter().filter(|thread| !before.contains(thread));
         let of_main = others.map(|thread| (Thread::Main, thread));
-        let of_others = [(Thread::Control, Thread::Client), (Thread::Client, Thread::Lookups)];
-        for (starter, thread) in of_main.chain(of_others) {
+        let of_control = [(Thread::Control, Thread::Lookups)];
+        for (starter, thread) in of_main.chain(of_control) {
             for rule in thread.rules().iter().copied().flatten() {
                 for arguments in allowed(rule) {
                     let answer = answer(starter, rule.number(), arguments);
@@ -457,9 +451,8 @@ mod tests {
             (Thread::Worker, libc::SYS_setsockopt, [3, libc::SOL_IP as u64, 0, 0, 0, 0]),
             (Thread::Worker, libc::SYS_bpf, first(5)),
             (Thread::Worker, libc::SYS_ioctl, [3, SIOCETHTOOL.into(), 0, 0, 0, 0]),
-            (Thread::Client, libc::SYS_socket, first(libc::AF_VSOCK)),
-            (Thread::Client, libc::SYS_unlinkat, [0; 6]),
-            (Thread::Client, libc::SYS_accept4, [0; 6]),
+            (Thread::Control, libc::SYS_socket, first(libc::AF_VSOCK)),
+            (Thread::Control, libc::SYS_unlinkat, [0; 6]),
             (Thread::Metrics, libc::SYS_openat, [0; 6]),
             (Thread::Metrics, libc::SYS_clone, first(libc::CLONE_THREAD)),
             (Thread::Metrics, libc::SYS_bpf, first(1)),
