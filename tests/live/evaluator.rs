@@ -113,11 +113,11 @@ fn processes_that_read_rule_texts_have_no_rights() {
     let mut session = net.command(&net.r, "exec $PENSTOCK nft -i").stdin(Stdio::piped()).spawn().unwrap();
     net.until("a child serves the client", |_| !children(evaluator, "penstock-nft").is_empty());
     let child = children(evaluator, "penstock-nft")[0];
-    net.until("it is restricted", |_| field(child, "Seccomp_filters:") == "2");
+    net.until("it is restricted", |_| field(child, "Seccomp_filters:") == "3");
     net.until("one waits for the next client", |_| !children(evaluator, "penstock-ready").is_empty());
     let ready = children(evaluator, "penstock-ready")[0];
-    net.until("it is restricted, too", |_| field(ready, "Seccomp_filters:") == "2");
-    for (process, seccomp) in [(spawner, "0"), (evaluator, "2"), (child, "2"), (ready, "2")] {
+    net.until("it is restricted, too", |_| field(ready, "Seccomp_filters:") == "3");
+    for (process, seccomp) in [(spawner, "2"), (evaluator, "2"), (child, "2"), (ready, "2")] {
         for (name, value) in [
             ("CapEff:", "0000000000000000"),
             ("CapPrm:", "0000000000000000"),

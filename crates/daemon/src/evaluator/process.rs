@@ -103,6 +103,10 @@ fn begin(parent: u32, channel: &Channel) {
         exit(1)
     }
     sandbox::end_with(parent);
+    if let Err(e) = sandbox::restrict_spawner() {
+        log(format_args!("rule texts cannot be evaluated: system calls cannot be restricted: {e}"));
+        exit(1)
+    }
 }
 
 /// A child that serves a client, and its end of the channel to the dataplane.

@@ -125,6 +125,11 @@ fn child<'r>() -> impl Iterator<Item = &'r Rule> + Clone {
     [BASE, SEE_FILES, CHILD].into_iter().flatten()
 }
 
+/// Restricts system calls to those of the process that starts evaluators, and theirs.
+pub(super) fn restrict_spawner() -> io::Result<()> {
+    seccomp::enter_with("spawner", child().chain(PARENT).chain(&[Call(libc::SYS_signalfd4)]))
+}
+
 /// Restricts system calls to those of the evaluator.
 pub(super) fn restrict_parent() -> io::Result<()> {
     seccomp::enter_with("evaluator", child().chain(PARENT))
