@@ -1,9 +1,7 @@
 //! From text to rulesets and back, by the language crate.
 
-use std::net::IpAddr;
-
 use penstock_lang::datatype::Format;
-use penstock_lang::names::{Names, NoNames};
+use penstock_lang::names::Names;
 use penstock_lang::print::listing::Listing;
 use penstock_lang::session::{Debug, Options, Session};
 use penstock_lang::source::{Files, Origin};

@@ -7,6 +7,7 @@
 mod begin;
 mod bursts;
 mod capture;
+mod clock;
 mod edges;
 mod evaluator;
 mod faults;

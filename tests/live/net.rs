@@ -259,13 +259,18 @@ impl Net {
     /// Starts the dataplane, and waits until it answers. It has as many workers as the environment says, unless they are given.
     /// A system call that a thread's filter does not have ends it.
     pub fn up(&mut self, args: &str) {
+        self.up_after("", args);
+    }
+
+    /// Starts the dataplane as [`Net::up`] does, in a shell that has run a line before.
+    pub fn up_after(&mut self, line: &str, args: &str) {
         let log = std::fs::File::create(self.directory.join("log")).unwrap();
         let workers = match args.contains("--workers") {
             true => String::new(),
             false => format!("--workers {}", setting("PENSTOCK_LIVE_WORKERS", 1)),
         };
         let mut command =
-            self.command(&self.r, &format!("exec $PENSTOCK up --seccomp kill {args} {workers}"));
+            self.command(&self.r, &format!("{line}\nexec $PENSTOCK up --seccomp kill {args} {workers}"));
         self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until_within(30, "the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }

@@ -1,13 +1,11 @@
 //! JSON in the form of libnftables-json(5), held against what nft 1.0.6 printed.
 
-use std::net::IpAddr;
-
 use penstock_lang::datatype::Format;
 use penstock_lang::diag::Diagnostics;
 use penstock_lang::eval::{Context, evaluate, expand};
 use penstock_lang::json;
 use penstock_lang::lower::lower;
-use penstock_lang::names::{Names, NoNames};
+use penstock_lang::names::Names;
 use penstock_lang::parse::parse;
 use penstock_lang::print::listing::Listing;
 use penstock_lang::scope::Scope;

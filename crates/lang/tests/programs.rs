@@ -4,8 +4,6 @@
 //! `programs/FAMILY.refusals` a rule, the marks under it, and the message. The rules stand in chain `c` of table `t`,
 //! beside the sets and objects of [`SURROUNDINGS`].
 
-use std::net::IpAddr;
-
 use penstock_lang::diag::Diagnostics;
 use penstock_lang::names::Names;
 use penstock_lang::scope::Scope;

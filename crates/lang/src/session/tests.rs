@@ -1,7 +1,5 @@
 //! What runs of texts print and leave behind.
 
-use std::net::IpAddr;
-
 use super::*;
 use crate::source::NoFiles;
 
