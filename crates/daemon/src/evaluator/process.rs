@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::mirror::Mirror;
+use super::mirror::{Mirror, Update};
 use super::protocol::{ANSWER, Ask, Order, Unknowing};
 use super::{child, sandbox};
 use crate::daemon::Config;
@@ -192,18 +192,15 @@ fn evaluate(channel: &Channel, config: &Config) {
             exit(1)
         }
     };
-    let mut mirror = Mirror::default();
-    let mut children: Vec<Child> = Vec::new();
-    let mut ahead: Option<Ahead> = None;
-    // After so long without an order a child is forked ahead.
-    let mut pause = None;
+    let mut evaluation =
+        Evaluation { mirror: Mirror::default(), children: Vec::new(), ahead: None, pause: None };
     loop {
-        if !wait(channel, &ends, pause.filter(|_| ahead.is_none())) {
+        if !wait(channel, &ends, evaluation.pause.filter(|_| evaluation.ahead.is_none())) {
             // Without one the next client waits for its child, and is told if there is none.
-            ahead = Ahead::fork(&mut mirror, config).ok();
-            pause = None;
+            evaluation.ahead = Ahead::fork(&mut evaluation.mirror, config).ok();
+            evaluation.pause = None;
         }
-        reap(&ends, &mut children, &mut ahead);
+        evaluation.reap(&ends);
         if !channel.is_ready(Some(Duration::ZERO)).unwrap_or(true) {
             continue;
         }
@@ -217,34 +214,80 @@ fn evaluate(channel: &Channel, config: &Config) {
         };
         match postcard::from_bytes(&bytes) {
             Ok(Order::Update(update)) => {
-                // It has the ruleset of before.
-                ahead = None;
-                if mirror.follow(&update).is_err() {
-                    mirror = Mirror::default();
+                if !evaluation.follows(&update) {
                     // Without an answer the next message shows that nobody is there.
                     let _ = channel.say(&Unknowing);
                 }
-                pause = Some(Duration::ZERO);
             }
             Ok(Order::Serve) => {
                 drop(bytes);
                 if let Some((client, pair)) = both(fds) {
-                    let channel = Channel::from_fd(pair);
-                    let given = ahead.take().and_then(|child| child.give(&client, &channel).ok());
-                    // The one that was ready may have died.
-                    let given =
-                        given.map_or_else(|| Ahead::fork(&mut mirror, config)?.give(&client, &channel), Ok);
-                    match given {
-                        Ok(process) => children.push(Child { process, channel }),
-                        Err(e) => {
-                            log(format_args!("no child evaluates a rule text: {e}"));
-                            let _ = channel.say(&Ask::Ended(0));
-                        }
-                    }
+                    evaluation.serve(&client, Channel::from_fd(pair), config);
                 }
-                pause = Some(QUIET);
             }
             Err(_) => log("the evaluator of rule texts: not an order"),
+        }
+    }
+}
+
+/// What the evaluator has.
+struct Evaluation {
+    mirror: Mirror,
+    children: Vec<Child>,
+    ahead: Option<Ahead>,
+    /// After so long without an order a child is forked ahead.
+    pause: Option<Duration>,
+}
+
+impl Evaluation {
+    /// Follows a step of the ruleset. If it cannot, it knows no ruleset.
+    fn follows(&mut self, update: &Update) -> bool {
+        // It has the ruleset of before.
+        self.ahead = None;
+        self.pause = Some(Duration::ZERO);
+        let follows = self.mirror.follow(update).is_ok();
+        if !follows {
+            self.mirror = Mirror::default();
+        }
+        follows
+    }
+
+    /// Has a child serve a client.
+    fn serve(&mut self, client: &OwnedFd, channel: Channel, config: &Config) {
+        let given = self.ahead.take().and_then(|child| child.give(client, &channel).ok());
+        // The one that was ready may have died.
+        let given = given.map_or_else(|| Ahead::fork(&mut self.mirror, config)?.give(client, &channel), Ok);
+        match given {
+            Ok(process) => self.children.push(Child { process, channel }),
+            Err(e) => {
+                log(format_args!("no child evaluates a rule text: {e}"));
+                let _ = channel.say(&Ask::Ended(0));
+            }
+        }
+        self.pause = Some(QUIET);
+    }
+
+    /// Tells the dataplane of children that have ended other than they should.
+    fn reap(&mut self, ends: &OwnedFd) {
+        let mut told = [0u8; 128];
+        // SAFETY: room for so many bytes; what they say is asked of waitpid(2).
+        while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
+        loop {
+            let mut status = 0;
+            // SAFETY: the status lives through the call.
+            let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+            if process <= 0 {
+                return;
+            }
+            self.ahead.take_if(|ahead| ahead.process == process);
+            let Some(at) = self.children.iter().position(|child| child.process == process) else { continue };
+            let child = self.children.swap_remove(at);
+            let ended = if libc::WIFSIGNALED(status) { Some(libc::WTERMSIG(status)) } else { None };
+            let panicked = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == PANICKED;
+            if let Some(signal) = ended.or(panicked.then_some(-1)) {
+                // The dataplane may have closed its end, and it does not listen for ever.
+                let _ = child.channel.say(&Ask::Ended(signal));
+            }
         }
     }
 }
@@ -256,32 +299,6 @@ fn wait(channel: &Channel, ends: &OwnedFd, time: Option<Duration>) -> bool {
     let millis = time.map_or(-1, |time| time.as_millis() as i32);
     // SAFETY: two structures, which live through the call.
     unsafe { libc::poll(polls.as_mut_ptr(), 2, millis) != 0 }
-}
-
-/// Tells the dataplane of children that have ended other than they should.
-fn reap(ends: &OwnedFd, children: &mut Vec<Child>, ahead: &mut Option<Ahead>) {
-    let mut told = [0u8; 128];
-    // SAFETY: room for so many bytes; what they say is asked of waitpid(2).
-    while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
-    loop {
-        let mut status = 0;
-        // SAFETY: the status lives through the call.
-        let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-        if process <= 0 {
-            return;
-        }
-        if ahead.as_ref().is_some_and(|ahead| ahead.process == process) {
-            *ahead = None;
-        }
-        let Some(at) = children.iter().position(|child| child.process == process) else { continue };
-        let child = children.swap_remove(at);
-        let ended = if libc::WIFSIGNALED(status) { Some(libc::WTERMSIG(status)) } else { None };
-        let panicked = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == PANICKED;
-        if let Some(signal) = ended.or(panicked.then_some(-1)) {
-            // The dataplane may have closed its end, and it does not listen for ever.
-            let _ = child.channel.say(&Ask::Ended(signal));
-        }
-    }
 }
 
 /// A child that panics says so in the log, and ends with a status of its own: programs may be made such that a panic is an
