@@ -49,7 +49,7 @@ use crate::talkers::Talker;
 use crate::turn::Turn;
 use crate::worker::{In, Load, Named, Request, Worker};
 use crate::workers::{Workers, parts};
-use crate::{before, log, metrics, rights};
+use crate::{before, log, memory, metrics, rights};
 
 /// A device that is to be a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +207,7 @@ pub struct Daemon {
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything is as before.
 pub fn run(config: Config) -> Result<(), String> {
     clock::begin();
+    memory::set_up();
     let signals = Signals::block();
     config.seccomp.into_iter().for_each(seccomp::want);
     rights::lift_descriptor_limit();

@@ -20,6 +20,7 @@
 //! - [`metrics`]: what is counted, over HTTP.
 //! - [`ports`]: how frames come and go.
 //! - [`host_side`]: which of the host's devices a frame on a TAP is of.
+//! - [`memory`]: what the C library keeps of what was freed.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers them.
 //! - [`frames`]: what it has received, on its way into the path.
@@ -53,6 +54,7 @@ mod inbox;
 mod keep;
 mod lines;
 mod listing;
+mod memory;
 mod metrics;
 mod offload;
 mod on_death;

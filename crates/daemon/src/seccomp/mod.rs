@@ -63,11 +63,6 @@ pub(crate) fn want(violation: Violation) {
             libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut());
         }
     }
-    // Of the C library's allocator: without a bound of its own it reads the number of processors from a file when threads
-    // want memory at the same time, and a thread that may not open files would be the one that does.
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // SAFETY: no pointers.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, 8 * processors as libc::c_int) };
     // Said a second time, the first one holds.
     let _ = VIOLATION.set(violation);
 }
