@@ -183,9 +183,12 @@ fn raw(device: &str) -> Option<(OwnedFd, libc::sockaddr_ll)> {
     let name = std::ffi::CString::new(device).unwrap();
     // SAFETY: the name ends with a zero byte and lives through the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return None;
+    }
     // SAFETY: no pointer is given.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if index == 0 || socket < 0 {
+    if socket < 0 {
         return None;
     }
     // SAFETY: a new descriptor that nobody else has; an address of zeros is one.
