@@ -20,13 +20,13 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use lab::Lab;
-use measure::{Figures, shown, slope, unbalanced};
+use measure::{Figures, growth, shown, unbalanced};
 use net::{setting, sh};
 use traffic::Pause;
 use upset::{Clients, Killed};
 
 /// Kilobytes per minute by which memory may grow over the second half of a long run.
-const MEMORY_SLOPE: f64 = 200.0;
+const MEMORY_GROWTH: f64 = 200.0;
 /// Descriptors, threads and BPF objects that may be more than when it was warm: a client that is about to go.
 const SLACK: u64 = 6;
 
@@ -243,10 +243,10 @@ fn level(soak: &mut Soak, all: &[Figures]) {
         }
     }
     for (name, read) in [("memory", (|f| f.rss) as Read), ("address space", |f| f.vm)] {
-        let slope = slope(all, read);
-        println!("{name}: {slope:.1} KB/min over the second half of {:.0} minutes", last.at);
-        if all.len() >= 20 && slope > MEMORY_SLOPE {
-            soak.fail(format!("{name} grows by {slope:.0} KB/min"));
+        let growth = growth(all, read);
+        println!("{name}: {growth:.1} KB/min over the second half of {:.0} minutes", last.at);
+        if all.len() >= 20 && growth > MEMORY_GROWTH {
+            soak.fail(format!("{name} grows by {growth:.0} KB/min"));
         }
     }
     if last.rss > warm.rss + (128 << 10) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::lab::{Lab, NAMES};
 
-/// Figures of the dataplane and of all processes that it has started, at a quiet moment.
+/// Figures of the dataplane and of the processes that stay with it, at a quiet moment.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Minutes since the soak began.
@@ -75,6 +75,10 @@ impl Figures {
         let main = lab.net.pid();
         for pid in family(main) {
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+            // They come and go with clients, and have most of their memory from the evaluator.
+            if status.starts_with("Name:\tpenstock-nft\n") || status.starts_with("Name:\tpenstock-ready\n") {
+                continue;
+            }
             figures.processes += 1;
             figures.rss += line(&status, "VmRSS:");
             figures.vm += line(&status, "VmSize:");
@@ -169,12 +173,13 @@ pub fn unbalanced(lab: &Lab, shown: &Value) -> Vec<String> {
     wrong
 }
 
-/// Kilobytes per minute by which a figure grows over the second half of a run (least squares).
-pub fn slope(all: &[Figures], read: impl Fn(&Figures) -> u64) -> f64 {
+/// Kilobytes per minute by which a figure grows over the second half of a run: by the least of either part of it, since what is
+/// there for a moment, clients and their processes, comes on top.
+pub fn growth(all: &[Figures], read: impl Fn(&Figures) -> u64) -> f64 {
     let half = &all[all.len() / 2..];
-    let count = half.len() as f64;
-    let (x, y) = half.iter().fold((0.0, 0.0), |(x, y), f| (x + f.at / count, y + read(f) as f64 / count));
-    let over: f64 = half.iter().map(|f| (f.at - x) * (read(f) as f64 - y)).sum();
-    let under: f64 = half.iter().map(|f| (f.at - x).powi(2)).sum();
-    if under > 0.0 { over / under } else { 0.0 }
+    let (before, after) = half.split_at(half.len() / 2);
+    let least = |some: &[Figures]| some.iter().map(&read).min().unwrap_or(0) as f64;
+    let middle = |some: &[Figures]| some.iter().map(|f| f.at).sum::<f64>() / some.len().max(1) as f64;
+    let minutes = middle(after) - middle(before);
+    if minutes > 0.0 { (least(after) - least(before)) / minutes } else { 0.0 }
 }
