@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::net::Net;
+use crate::net::{Net, sh};
 
 /// What no packet passes that is told by its mark: pings of 64 bytes do, larger ones do not.
 const RULES: &str = "table ip t {
@@ -233,4 +233,17 @@ fn what_packets_changed_is_known_to_those_who_ask() {
         let (succeeded, said) = net.run(&net.r, &format!("$PENSTOCK nft {command}"));
         assert!(succeeded == ok && said.contains(expected), "{command}: {said}");
     }
+}
+
+#[test]
+fn nothing_stays_of_a_dataplane_that_is_killed_while_its_evaluator_hangs() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let (spawner, evaluator) = evaluator(&net);
+    // It cannot notice that the channel is closed.
+    sh(&format!("kill -STOP {evaluator}; kill -KILL {}", net.pid()));
+    net.ended_somehow();
+    let is_there = |process: u32| std::path::Path::new(&format!("/proc/{process}")).exists();
+    net.until("both are gone", |_| !is_there(spawner) && !is_there(evaluator));
+    net.ok(&net.r, "$PENSTOCK down || true");
 }

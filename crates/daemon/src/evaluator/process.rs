@@ -55,7 +55,7 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
         return Ok(ours);
     }
     drop(ours);
-    begin(parent, &theirs);
+    let ends = begin(parent, &theirs);
     let mut pause = SHORTEST;
     loop {
         let begun = Instant::now();
@@ -63,15 +63,14 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
         match fork() {
             Ok(0) => {
                 sandbox::end_with(own);
+                drop(ends);
                 evaluate(&theirs, config);
                 exit(0)
             }
             Ok(evaluator) => {
-                let mut status = 0;
-                // SAFETY: the status lives through the call.
-                unsafe { libc::waitpid(evaluator, &raw mut status, 0) };
+                let ended = watch(evaluator, &theirs, &ends);
                 // The dataplane has closed its end.
-                if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+                if ended.is_none_or(|status| libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0) {
                     exit(0)
                 }
                 log("the evaluator of rule texts has died: there is another one");
@@ -80,12 +79,44 @@ pub(super) fn start(config: &Config) -> io::Result<Channel> {
         }
         // Memory may be short for a while, or there is something that keeps all of them from beginning.
         pause = if begun.elapsed() > LONGEST { SHORTEST } else { (pause * 2).min(LONGEST) };
-        std::thread::sleep(pause);
+        if hung_up(&theirs, pause) {
+            exit(0)
+        }
     }
 }
 
-/// What the first process does before all else: what it has, its children have.
-fn begin(parent: u32, channel: &Channel) {
+/// Waits until the evaluator ends, and gives its status; or until the dataplane has ended, and ends it then. A parent that
+/// has no right to kill its children has none to have them told of its death either.
+fn watch(evaluator: i32, channel: &Channel, ends: &OwnedFd) -> Option<i32> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status lives through the call.
+        if unsafe { libc::waitpid(evaluator, &raw mut status, libc::WNOHANG) } == evaluator {
+            return Some(status);
+        }
+        let event = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let mut polls = [event(channel.raw(), 0), event(ends.as_raw_fd(), libc::POLLIN)];
+        // SAFETY: two structures, which live through the call.
+        unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+        if polls[0].revents != 0 {
+            // SAFETY: no pointers; nobody has waited for this child yet, so the number is still its own.
+            unsafe { libc::kill(evaluator, libc::SIGKILL) };
+            return None;
+        }
+        forget_told(ends);
+    }
+}
+
+/// Whether the other end of a channel is closed, or will be within a time.
+fn hung_up(channel: &Channel, time: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: channel.raw(), events: 0, revents: 0 };
+    // SAFETY: one structure, which lives through the call.
+    unsafe { libc::poll(&raw mut poll, 1, time.as_millis() as i32) > 0 }
+}
+
+/// What the first process does before all else: what it has, its children have. Gives the descriptor from which their ends
+/// are read.
+fn begin(parent: u32, channel: &Channel) -> OwnedFd {
     name(c"penstock-spawn");
     sandbox::keep_only(channel.raw());
     // SAFETY: no pointers but sets that live through the calls; a session of its own keeps the terminal's signals away.
@@ -103,9 +134,12 @@ fn begin(parent: u32, channel: &Channel) {
         exit(1)
     }
     sandbox::end_with(parent);
-    if let Err(e) = sandbox::restrict_spawner() {
-        log(format_args!("rule texts cannot be evaluated: system calls cannot be restricted: {e}"));
-        exit(1)
+    match sandbox::restrict_spawner().and_then(|()| ends()) {
+        Ok(ends) => ends,
+        Err(e) => {
+            log(format_args!("rule texts cannot be evaluated: system calls cannot be restricted: {e}"));
+            exit(1)
+        }
     }
 }
 
@@ -173,6 +207,13 @@ fn ends() -> io::Result<OwnedFd> {
             fd => Ok(OwnedFd::from_raw_fd(fd)),
         }
     }
+}
+
+/// Reads what is told of children: what it says is asked of waitpid(2).
+fn forget_told(ends: &OwnedFd) {
+    let mut told = [0u8; 128];
+    // SAFETY: room for so many bytes.
+    while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
 }
 
 /// The evaluator, until the dataplane closes its end.
@@ -269,9 +310,7 @@ impl Evaluation {
 
     /// Tells the dataplane of children that have ended other than they should.
     fn reap(&mut self, ends: &OwnedFd) {
-        let mut told = [0u8; 128];
-        // SAFETY: room for so many bytes; what they say is asked of waitpid(2).
-        while unsafe { libc::read(ends.as_raw_fd(), told.as_mut_ptr().cast(), told.len()) } > 0 {}
+        forget_told(ends);
         loop {
             let mut status = 0;
             // SAFETY: the status lives through the call.

@@ -127,7 +127,10 @@ fn child<'r>() -> impl Iterator<Item = &'r Rule> + Clone {
 
 /// Restricts system calls to those of the process that starts evaluators, and theirs.
 pub(super) fn restrict_spawner() -> io::Result<()> {
-    seccomp::enter_with("spawner", child().chain(PARENT).chain(&[Call(libc::SYS_signalfd4)]))
+    seccomp::enter_with(
+        "spawner",
+        child().chain(PARENT).chain(&[Call(libc::SYS_signalfd4), Call(libc::SYS_kill)]),
+    )
 }
 
 /// Restricts system calls to those of the evaluator.
