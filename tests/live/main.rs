@@ -24,6 +24,7 @@ mod offload;
 mod on_death;
 mod policies;
 mod programs;
+mod queues;
 mod rundir;
 mod see;
 mod surroundings;

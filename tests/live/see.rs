@@ -142,36 +142,3 @@ fn all_that_is_shown_is_there_as_json() {
         assert!(!ok && text.contains(said), "{args}: {text}");
     }
 }
-
-#[test]
-fn a_program_decides_on_packets() {
-    let Some(mut net) = Net::new() else { return };
-    if !net.has("python3") {
-        return;
-    }
-    let socket = net.directory.join("queue.sock");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/queue.py");
-    net.up(&format!("r0 r1 --queue 3={}", socket.display()));
-    net.nft(
-        "table ip t {
-           chain f {
-             type filter hook forward priority filter
-             icmp type echo-request queue to 3
-             udp dport 9 queue flags bypass to 3
-           }
-         }",
-    );
-    let pings = |net: &Net| net.run(&net.a, "ping -c 2 -i 0.1 -W 1 198.18.1.2").0;
-    assert!(!pings(&net), "nobody listens");
-    for answer in ["accept", "drop", "accept"] {
-        let program = net.spawn_reading(&net.r, &format!("python3 {script} {} {answer}", socket.display()));
-        net.until("it listens", |_| socket.exists());
-        net.until(answer, |net| pings(net) == (answer == "accept"));
-        assert_eq!(pings(&net), answer == "accept");
-        program.stop();
-        std::fs::remove_file(&socket).unwrap();
-    }
-    net.until("nobody listens again", |net| !pings(net));
-    let state = net.ok(&net.r, "$PENSTOCK show");
-    assert!(state.contains("queue without listener"), "{state}");
-}

@@ -5,10 +5,11 @@
 //! path waits for neither: a packet for which the program, or the queue to it, has no room is dropped, or passes by.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -192,12 +193,16 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
 pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
     seccomp::enter(Thread::Queue);
     let QueueConfig { num, socket } = config;
+    // Whether it is said already that nobody is there.
     let mut said = false;
     loop {
-        match UnixStream::connect(socket).and_then(|stream| listen(*num, stream, workers)) {
-            Ok(()) => {
-                log(format_args!("queue {num}: {} does not listen any more", socket.display()));
+        match UnixStream::connect(socket) {
+            Ok(stream) => {
                 said = false;
+                match listen(*num, stream, workers) {
+                    Ok(()) => log(format_args!("queue {num}: {} does not listen any more", socket.display())),
+                    Err(e) => log(format_args!("queue {num}: {}: {e}; trying again", socket.display())),
+                }
             }
             Err(e) if !said => {
                 log(format_args!("queue {num}: {}: {e}; trying again", socket.display()));
@@ -210,11 +215,18 @@ pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
 }
 
 /// Serves one connection, until its end.
-fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::Result<()> {
-    let invalid = |what: &'static str| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Result<()> {
+    let invalid = |what: &'static str| io::Error::new(ErrorKind::InvalidData, what);
+    let slow = |what: &'static str| io::Error::new(ErrorKind::TimedOut, what);
+    let words = |e: io::Error, late: &'static str| match e.kind() {
+        ErrorKind::WouldBlock => slow(late),
+        ErrorKind::UnexpectedEof => invalid("a message is cut"),
+        _ => e,
+    };
     let mut buffer = Vec::new();
     stream.set_read_timeout(Some(OPENING))?;
-    let open = match queue::read(&mut stream, &mut buffer)? {
+    let opened = queue::read(&mut stream, &mut buffer);
+    let open = match opened.map_err(|e| words(e, "the program does not open the queue"))? {
         Some(Message::Open(open)) if open.version == queue::VERSION => open,
         Some(Message::Open(_)) => return Err(invalid("another version of the protocol is asked for")),
         _ => return Err(invalid("the program does not open the queue")),
@@ -223,9 +235,15 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
     stream.set_write_timeout(Some(PATIENCE))?;
     let (to, packets) = sync_channel((open.length as usize).clamp(1, MOST));
     let writing = stream.try_clone()?;
+    let stuck = Arc::new(AtomicBool::new(false));
+    let tell = stuck.clone();
     std::thread::Builder::new().name("queue".into()).spawn(move || {
         seccomp::enter(Thread::Queue);
-        write(writing, &packets);
+        if write(&writing, &packets).is_err_and(|e| e.kind() == ErrorKind::WouldBlock) {
+            tell.store(true, Relaxed);
+        }
+        // The reader finds its end, too.
+        let _ = writing.shutdown(std::net::Shutdown::Both);
     })?;
     let program = Program { open, to, last: Arc::default(), waiting: Arc::default(), bytes: Arc::default() };
     let waiting = program.waiting.clone();
@@ -240,10 +258,7 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
                 heard = Instant::now();
             }
             if heard.elapsed() >= SILENCE {
-                break Err(std::io::Error::new(
-                    std::io::ErrorKind::TimedOut,
-                    "the program answers no packets",
-                ));
+                break Err(slow("the program answers no packets"));
             }
             continue;
         }
@@ -259,9 +274,10 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> std::io::
                     }
                 }
             }
+            _ if stuck.load(Relaxed) => break Err(slow("the program takes no packets")),
             Ok(None) => break Ok(()),
             Ok(Some(_)) => break Err(invalid("no answer, but something else")),
-            Err(e) => break Err(e),
+            Err(e) => break Err(words(e, "half an answer, and no more")),
         }
     };
     workers.tell(|| Request::Queue(num, None));
@@ -276,15 +292,10 @@ fn is_ready(stream: &UnixStream) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, 1000) > 0 }
 }
 
-fn write(mut stream: UnixStream, packets: &Receiver<Message>) {
+/// Gives packets to a program as long as there is somebody who has some.
+fn write(mut stream: &UnixStream, packets: &Receiver<Message>) -> io::Result<()> {
     let mut buffer = Vec::new();
-    for message in packets {
-        if queue::write(&mut stream, &message, &mut buffer).is_err() {
-            // The reader finds its end, too.
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-            return;
-        }
-    }
+    packets.iter().try_for_each(|message| queue::write(&mut stream, &message, &mut buffer))
 }
 
 #[cfg(test)]
