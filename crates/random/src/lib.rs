@@ -1,7 +1,7 @@
 //! Random numbers that packets are given: ports of NAT, identifications of fragments, `meta random`, secrets of cookies.
 //!
 //! Strangers see some of these numbers and profit from guessing the next one, so they come from a stream cipher (ChaCha with
-//! eight rounds, RFC 8439), keyed once by the system (getrandom(2)). A worker has a generator of its own: a number
+//! eight rounds, RFC 8439), keyed once by the system (getrandom(2), or random(4) where that is refused). A worker has a generator of its own: a number
 //! costs no lock and no system call. The generator is not made anew after fork(2), since no process that is forked
 //! handles packets.
 //!
@@ -13,6 +13,9 @@
 //! assert_eq!(Random::seeded(7).u64(), Random::seeded(7).u64());
 //! assert_ne!(Random::unknown().u64(), Random::unknown().u64());
 //! ```
+
+use std::fs::File;
+use std::io::{self, Read};
 
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -26,21 +29,12 @@ impl Random {
     ///
     /// # Panics
     ///
-    /// The system has no random numbers.
+    /// The system has no random numbers: neither getrandom(2) nor `/dev/urandom` gives any.
     pub fn unknown() -> Self {
         let mut key = [0; 32];
-        let mut filled = 0;
-        while let Some(rest) = key.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            // SAFETY: the length is that of the bytes.
-            let len = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-            match usize::try_from(len) {
-                Ok(len) => filled += len,
-                Err(_) => {
-                    let error = std::io::Error::last_os_error();
-                    let again = error.kind() == std::io::ErrorKind::Interrupted;
-                    assert!(again, "the system has no random numbers: {error}");
-                }
-            }
+        if let Err(refused) = fill(&mut key) {
+            let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key));
+            assert!(read.is_ok(), "the system has no random numbers: {refused}; /dev/urandom: {read:?}");
         }
         Random(ChaCha8Rng::from_seed(key))
     }
@@ -85,6 +79,25 @@ impl Random {
     pub fn u64(&mut self) -> u64 {
         self.0.next_u64()
     }
+}
+
+/// Fills bytes with getrandom(2).
+fn fill(key: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = key.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: the length is that of the bytes.
+        let len = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        match usize::try_from(len) {
+            Ok(len) => filled += len,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
