@@ -241,3 +241,21 @@ fn the_next_one_has_the_address_of_metrics_at_once() {
     net.up("r0 r1 --metrics 127.0.0.1:9900");
     net.ok(&net.r, "curl -sS --max-time 10 -o /dev/null http://127.0.0.1:9900/metrics");
 }
+
+#[test]
+fn a_log_that_nobody_takes_stops_nothing() {
+    // A full disk, and a pipe whose reader ends when the dataplane has said its first word.
+    for log in ["exec 2> /dev/full", "mkfifo $PIPE; head -c 1 < $PIPE > /dev/null & exec 2> $PIPE"] {
+        let Some(mut net) = Net::new() else { return };
+        let pipe = net.directory.join("pipe");
+        net.up_after(&log.replace("$PIPE", &pipe.display().to_string()), "r0 r1");
+        net.nft("table ip t { chain f { type filter hook forward priority 0; log prefix \"word\"; }; }");
+        assert!(!net.run(&net.r, "$PENSTOCK nft --confirm 1s add table ip unconfirmed < /dev/null").0);
+        net.until("it is taken back", |net| {
+            !net.ok(&net.r, "$PENSTOCK nft list tables").contains("unconfirmed")
+        });
+        net.ok(&net.a, "ping -c 3 -i 0.1 -W 1 198.18.1.2");
+        assert!(net.run(&net.r, "$PENSTOCK show").0, "it goes on: {log}");
+        net.down();
+    }
+}

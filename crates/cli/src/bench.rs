@@ -10,6 +10,7 @@ use penstock_bench::{BENCHES, Bench, Effort, plot, report};
 use penstock_files::Access;
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use penstock_daemon::{errln, out};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -101,32 +102,32 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(directory) = &options.plot
         && let Err(e) = std::fs::create_dir_all(directory)
     {
-        eprintln!("Error: {}: {e}", directory.display());
+        errln!("Error: {}: {e}", directory.display());
         return ExitCode::FAILURE;
     }
     for (i, (bench, variant)) in options.benches.iter().enumerate() {
         let figures = match bench.run(variant.as_deref(), &options.effort) {
             Ok(figures) => figures,
             Err(what) => {
-                eprintln!("Error: {}: {what}", bench.name);
+                errln!("Error: {}: {what}", bench.name);
                 return ExitCode::FAILURE;
             }
         };
         if figures.is_empty() {
-            eprintln!("Error: {} has no variant `{}`", bench.name, variant.as_deref().unwrap_or_default());
+            errln!("Error: {} has no variant `{}`", bench.name, variant.as_deref().unwrap_or_default());
             return ExitCode::FAILURE;
         }
         if options.json {
-            print!("{}", report::json_lines(bench.name, &figures));
+            out!("{}", report::json_lines(bench.name, &figures));
         } else {
-            print!("{}{}", if i > 0 { "\n" } else { "" }, report::table(bench.name, &figures));
+            out!("{}{}", if i > 0 { "\n" } else { "" }, report::table(bench.name, &figures));
         }
         if let Some(directory) = &options.plot {
             let file = directory.join(format!("{}.svg", bench.name));
             if let Err(e) =
                 penstock_files::replace(&file, plot::svg(bench.name, &figures).as_bytes(), Access::Umask)
             {
-                eprintln!("Error: {}: {e}", file.display());
+                errln!("Error: {}: {e}", file.display());
                 return ExitCode::FAILURE;
             }
         }

@@ -15,6 +15,7 @@ use penstock_io::PcapngWriter;
 
 use crate::dataplane::connect;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -159,7 +160,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let to_stdout = options.write.as_ref().is_none_or(|path| path.as_os_str() == "-");
     if to_stdout && io::stdout().is_terminal() {
-        eprintln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");
+        errln!("penstock capture: a capture is not for a terminal: give it a file with -w, or a pipe");
         return ExitCode::from(2);
     }
     let mut client = match connect() {
@@ -169,7 +170,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match capture(&mut client, &options) {
         Ok(status) => ExitCode::from(status),
         Err(e) => {
-            eprintln!("Error: {e}");
+            errln!("Error: {e}");
             ExitCode::FAILURE
         }
     }
@@ -213,7 +214,7 @@ fn capture(client: &mut Client, options: &Options) -> io::Result<u8> {
     let (frames, lost) = (file.frames, file.lost);
     file.finish(penstock_daemon::now())?;
     if status == 0 {
-        eprintln!("{frames} frames captured, {lost} lost");
+        errln!("{frames} frames captured, {lost} lost");
     }
     Ok(status)
 }

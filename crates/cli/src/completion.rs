@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::commands::{COMMANDS, OPTIONS};
 use crate::options::{Opt, Values, flag};
+use penstock_daemon::err;
 
 /// The shells, as they are named on the command line.
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
@@ -34,7 +35,7 @@ pub fn main(args: &mut dyn Iterator<Item = OsString>) -> ExitCode {
         ["fish"] => fish(),
         ["-h" | "--help"] => USAGE.into(),
         _ => {
-            eprint!("penstock completion: the name of one shell is needed: bash, zsh or fish\n\n{USAGE}");
+            err!("penstock completion: the name of one shell is needed: bash, zsh or fish\n\n{USAGE}");
             return ExitCode::from(2);
         }
     };

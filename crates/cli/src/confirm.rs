@@ -7,6 +7,7 @@ use penstock_daemon::control::protocol::Message;
 
 use crate::dataplane::ask;
 use crate::options::{Opt, flag};
+use penstock_daemon::{err, out};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];
@@ -19,10 +20,10 @@ const USAGE: &str = "Usage: penstock confirm\n\n\
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(arg) = args.next() {
         if arg == "-h" || arg == "--help" {
-            print!("{USAGE}");
+            out!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        eprint!("penstock confirm: it takes no arguments\n\n{USAGE}");
+        err!("penstock confirm: it takes no arguments\n\n{USAGE}");
         return ExitCode::from(2);
     }
     ask(&Message::Confirm)

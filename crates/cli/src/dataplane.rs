@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
+use penstock_daemon::errln;
 use penstock_lang::source::NoFiles;
 
 /// Exit status where no dataplane can be asked.
@@ -17,11 +18,11 @@ pub fn connect() -> Result<Client, ExitCode> {
     match Client::connect() {
         Ok(Some(client)) => Ok(client),
         Ok(None) => {
-            eprintln!("{NONE}");
+            errln!("{NONE}");
             Err(ExitCode::from(NO_DATAPLANE))
         }
         Err(e) => {
-            eprintln!("Error: {e}");
+            errln!("Error: {e}");
             Err(ExitCode::FAILURE)
         }
     }
@@ -36,7 +37,7 @@ pub fn ask(message: &Message) -> ExitCode {
     match client.ask(message, &NoFiles) {
         Ok(status) => ExitCode::from(status),
         Err(e) => {
-            eprintln!("Error: the dataplane does not answer: {e}");
+            errln!("Error: the dataplane does not answer: {e}");
             ExitCode::FAILURE
         }
     }

@@ -8,6 +8,7 @@ use penstock_daemon::{Recovered, finish, open_all, recover};
 
 use crate::dataplane::{NO_DATAPLANE, NONE};
 use crate::options::{Opt, flag, given, long, usage_lines};
+use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -55,7 +56,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(None) => match if force { open_all() } else { recover() } {
             Ok(Recovered::Devices) => Ok(ExitCode::SUCCESS),
             Ok(Recovered::Nothing) => {
-                eprintln!("{NONE}");
+                errln!("{NONE}");
                 Ok(ExitCode::from(NO_DATAPLANE))
             }
             Err(e) => Err(e),
@@ -63,7 +64,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Err(e) => Err(e.to_string()),
     };
     result.unwrap_or_else(|e| {
-        eprintln!("Error: {e}");
+        errln!("Error: {e}");
         ExitCode::FAILURE
     })
 }

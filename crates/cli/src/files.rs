@@ -8,6 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::ptr;
 
+use penstock_daemon::err;
 use penstock_lang::source::{EXEC_NOT_ALLOWED, Files, NOT_REGULAR};
 
 /// The files of this machine, and its shell.
@@ -26,7 +27,7 @@ fn shell(command: &str) -> Result<String, String> {
     })?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
-        eprint!("{said}");
+        err!("{said}");
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let how = match (output.status.code(), output.status.signal()) {

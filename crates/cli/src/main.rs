@@ -1,5 +1,7 @@
 //! The `penstock` command: the packet path of nftables as a program.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod bench;
 mod capture;
 mod commands;
@@ -22,6 +24,7 @@ mod top;
 mod trace;
 mod up;
 
+use penstock_daemon::{err, out, outln};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -39,19 +42,19 @@ fn main() -> ExitCode {
     }
     match word.as_ref().and_then(|a| a.to_str()) {
         Some("-h" | "--help") => {
-            print!("{}", commands::usage());
+            out!("{}", commands::usage());
             ExitCode::SUCCESS
         }
         Some("-V" | "--version") => {
-            println!("penstock {}", env!("CARGO_PKG_VERSION"));
+            outln!("penstock {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
         Some(other) => {
-            eprint!("penstock: unknown command `{other}`\n\n{}", commands::usage());
+            err!("penstock: unknown command `{other}`\n\n{}", commands::usage());
             ExitCode::from(2)
         }
         None => {
-            eprint!("{}", commands::usage());
+            err!("{}", commands::usage());
             ExitCode::from(2)
         }
     }

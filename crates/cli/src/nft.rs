@@ -23,6 +23,7 @@ use crate::dataplane::NO_DATAPLANE;
 use crate::files::{CalledFiles, SystemFiles, words};
 use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
+use penstock_daemon::{err, errln, out};
 
 /// Runs with the arguments behind the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -31,11 +32,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Parsed::Run(call) if call.state == State::None => ask(&call, args),
         Parsed::Run(call) => run(*call),
         Parsed::Show(text) => {
-            print!("{text}");
+            out!("{text}");
             ExitCode::SUCCESS
         }
         Parsed::Wrong(message) => {
-            eprint!("{message}");
+            err!("{message}");
             ExitCode::FAILURE
         }
     }
@@ -52,7 +53,7 @@ fn ask(call: &Call, args: Vec<String>) -> ExitCode {
         Ok(Some(mut client)) if call.source == Source::Interactive => client.interact(args, &files),
         Ok(Some(mut client)) => client.ask(&Message::Nft(args), &files),
         Ok(None) => {
-            eprintln!(
+            errln!(
                 "Error: no dataplane is running in this network namespace; \
                  use --offline for an empty ruleset or --state FILE for one that is kept in a file"
             );
@@ -63,7 +64,7 @@ fn ask(call: &Call, args: Vec<String>) -> ExitCode {
     match asked {
         Ok(status) => ExitCode::from(status),
         Err(e) => {
-            eprintln!("Error: the dataplane does not answer: {}", words(&e));
+            errln!("Error: the dataplane does not answer: {}", words(&e));
             ExitCode::FAILURE
         }
     }
@@ -104,12 +105,12 @@ fn run(call: Call) -> ExitCode {
             Ok(Some(bytes)) => match state::State::from_bytes_at(&bytes, now()) {
                 Ok(restored) => (state, kept) = (restored, bytes),
                 Err(broken) => {
-                    eprintln!("Error: {} cannot be restored: {broken}", path.display());
+                    errln!("Error: {} cannot be restored: {broken}", path.display());
                     return ExitCode::FAILURE;
                 }
             },
             Err(e) => {
-                eprintln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
+                errln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
                 return ExitCode::FAILURE;
             }
         }
@@ -147,7 +148,7 @@ fn run(call: Call) -> ExitCode {
         if !state::same(&bytes, &kept)
             && let Err(e) = penstock_files::replace(path, &bytes, Access::Owner)
         {
-            eprintln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
+            errln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
             return ExitCode::FAILURE;
         }
     }
@@ -181,7 +182,7 @@ fn interact(
     let mut line = String::new();
     loop {
         if prompt {
-            print!("nft> ");
+            out!("nft> ");
             let _ = std::io::stdout().flush();
         }
         line.clear();

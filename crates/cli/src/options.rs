@@ -1,5 +1,6 @@
 //! The options of every command: the tables that parsers, usage texts, completion and manual pages agree on.
 
+use penstock_daemon::{err, out};
 use std::process::ExitCode;
 
 /// One option of a command.
@@ -70,11 +71,11 @@ pub fn given<T>(
     match parsed {
         Ok(Some(options)) => Ok(options),
         Ok(None) => {
-            print!("{}", usage());
+            out!("{}", usage());
             Err(ExitCode::SUCCESS)
         }
         Err(message) => {
-            eprint!("penstock {command}: {message}\n\n{}", usage());
+            err!("penstock {command}: {message}\n\n{}", usage());
             Err(ExitCode::from(2))
         }
     }

@@ -31,6 +31,7 @@ use crate::setup::Way;
 use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
+use penstock_daemon::{err, errln, out};
 use profile::Profile;
 use rules::NetNames;
 use summary::{Input, Summary};
@@ -41,11 +42,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::parse(args) {
         Ok(Wanted::Run(options)) => options,
         Ok(Wanted::Help) => {
-            print!("{}", options::usage());
+            out!("{}", options::usage());
             return ExitCode::SUCCESS;
         }
         Err(message) => {
-            eprint!("penstock run: {message}\n\n{}", options::usage());
+            err!("penstock run: {message}\n\n{}", options::usage());
             return ExitCode::from(2);
         }
     };
@@ -53,7 +54,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            eprintln!("{}", message.trim_end());
+            errln!("{}", message.trim_end());
             ExitCode::FAILURE
         }
     }
@@ -130,13 +131,13 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
     if options.code.profile {
-        eprint!("{}", Profile(path.profile()));
+        err!("{}", Profile(path.profile()));
     }
     if let Some(error) = path.compile_error() {
-        eprintln!("Warning: {error}; the interpreter has run instead");
+        errln!("Warning: {error}; the interpreter has run instead");
     }
     let summary = Summary { inputs: &inputs, output: &output, counters: &path.counters(), elapsed };
-    eprint!("{summary}");
+    err!("{summary}");
     Ok(whole)
 }
 
@@ -214,7 +215,7 @@ fn pump(
         let (which, frame) = match next {
             Ok(next) => next,
             Err(e) => {
-                eprintln!("Error: {e}");
+                errln!("Error: {e}");
                 whole = false;
                 continue;
             }

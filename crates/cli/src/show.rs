@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::dataplane::{ask, connect};
 use crate::metrics;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -136,7 +137,7 @@ fn to_json(message: &Message, json: fn(&str) -> serde_json::Value) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("Error: {e}");
+            errln!("Error: {e}");
             ExitCode::FAILURE
         }
     }
@@ -154,7 +155,7 @@ fn to_file(message: &Message, file: &Path) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("Error: {}: {e}", file.display());
+            errln!("Error: {}: {e}", file.display());
             ExitCode::FAILURE
         }
     }

@@ -19,18 +19,19 @@ use crate::run::trace::Tracer;
 use crate::setup::{Setup, Source, Way};
 use fields::Fields;
 use options::Wanted;
+use penstock_daemon::{err, errln, out};
 use told::Told;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let (setup, wanted) = match options::parse(args) {
         Ok((_, Wanted::Help)) => {
-            print!("{}", options::usage());
+            out!("{}", options::usage());
             return ExitCode::SUCCESS;
         }
         Ok(parsed) => parsed,
         Err(message) => {
-            eprint!("penstock trace: {message}\n\n{}", options::usage());
+            err!("penstock trace: {message}\n\n{}", options::usage());
             return ExitCode::from(2);
         }
     };
@@ -41,7 +42,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(message) => {
-            eprintln!("{}", message.trim_end());
+            errln!("{}", message.trim_end());
             ExitCode::FAILURE
         }
     }

@@ -23,6 +23,7 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::run::profile::Profile;
 use crate::run::trace::Tracer;
 use crate::{log, nft, show};
+use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -321,7 +322,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("Error: {message}");
+            errln!("Error: {message}");
             ExitCode::FAILURE
         }
     }

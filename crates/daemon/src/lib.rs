@@ -20,6 +20,7 @@
 //! - [`metrics`]: what is counted, over HTTP.
 //! - [`ports`]: how frames come and go.
 //! - [`host_side`]: which of the host's devices a frame on a TAP is of.
+//! - [`console`]: words on standard output and standard error.
 //! - [`memory`]: what the C library keeps of what was freed.
 //! - [`rights`], [`seccomp`]: what the process may do once it runs.
 //! - [`worker`]: a thread that does packets. Others leave it requests; between bursts it answers them.
@@ -34,9 +35,13 @@
 //!
 //! What it prints is told by [`Printer`], so that this crate knows no formats.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod before;
 mod bell;
 mod clock;
+#[doc(hidden)]
+pub mod console;
 pub mod control;
 mod crew;
 mod daemon;
@@ -95,5 +100,5 @@ pub use talkers::Talker;
 
 /// A line of the log, on standard error: systemd takes it from there.
 pub(crate) fn log(line: impl std::fmt::Display) {
-    eprintln!("penstock: {line}");
+    errln!("penstock: {line}");
 }

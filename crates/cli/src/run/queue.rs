@@ -10,6 +10,7 @@ use penstock_packet::Packet;
 use penstock_path::{Dataplane, QueueRecord, Queued};
 
 use super::output::Output;
+use penstock_daemon::errln;
 
 /// How long a program may take for its first message.
 const OPENING: Duration = Duration::from_secs(10);
@@ -104,7 +105,7 @@ impl Queues {
                 Some((listener.num, None))
             }
             Ok(Some(_)) | Err(_) => {
-                eprintln!("Error: --queue {}={}: no answer, but something else", listener.num, listener.name);
+                errln!("Error: --queue {}={}: no answer, but something else", listener.num, listener.name);
                 listener.gone = true;
                 listener.waiting.clear();
                 Some((listener.num, None))

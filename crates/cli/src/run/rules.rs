@@ -14,6 +14,7 @@ use penstock_ruleset::{Generation, Ruleset};
 
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
+use penstock_daemon::{err, out};
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
 /// the epoch. What the file lists is printed. The error is what nft prints, also for rules that cannot run here.
@@ -41,8 +42,8 @@ pub fn load(
     if !outcome.ok {
         return Err(outcome.stderr);
     }
-    print!("{}", outcome.stdout);
-    eprint!("{}", outcome.stderr);
+    out!("{}", outcome.stdout);
+    err!("{}", outcome.stderr);
     Ok(ruleset)
 }
 

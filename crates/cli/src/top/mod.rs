@@ -21,6 +21,7 @@ use penstock_daemon::control::protocol::Message;
 use crate::dataplane::connect;
 use crate::files::words;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use penstock_daemon::errln;
 use snapshot::{Row, Snapshot, View};
 use terminal::Terminal;
 
@@ -96,7 +97,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failed::Said(status)) => status,
         Err(Failed::Not(message)) => {
-            eprintln!("Error: {message}");
+            errln!("Error: {message}");
             ExitCode::FAILURE
         }
     }

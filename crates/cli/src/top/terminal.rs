@@ -1,5 +1,6 @@
 //! The terminal: keys as they are typed, and a screen that is written anew.
 
+use penstock_daemon::out;
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -30,7 +31,7 @@ impl Terminal {
             }
         }
         // The other screen, without cursor.
-        print!("\x1b[?1049h\x1b[?25l");
+        out!("\x1b[?1049h\x1b[?25l");
         io::stdout().flush()?;
         Ok(Terminal { before })
     }
@@ -84,7 +85,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        print!("\x1b[?25h\x1b[?1049l");
+        out!("\x1b[?25h\x1b[?1049l");
         let _ = io::stdout().flush();
         // SAFETY: the settings that the terminal had.
         unsafe { libc::tcsetattr(io::stdin().as_raw_fd(), libc::TCSANOW, &self.before) };

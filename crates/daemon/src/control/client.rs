@@ -13,6 +13,7 @@ use super::connection::is_there;
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message, read, write};
 use super::{CaptureCall, Captured};
+use crate::{err, errln, out};
 
 /// What a capture tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl Client {
         self.say(&Message::Down)?;
         loop {
             match read(&mut self.stream, LONGEST) {
-                Ok(Message::Err(text)) => eprint!("{text}"),
+                Ok(Message::Err(text)) => err!("{text}"),
                 Ok(Message::Exit(status)) => return Ok(status),
                 Ok(_) => {}
                 // It has ended, as it was to.
@@ -111,7 +112,7 @@ impl Client {
                 ),
                 Ok(Message::Lost(count)) => Seen::Lost(count),
                 Ok(Message::Err(text)) => {
-                    eprint!("{text}");
+                    err!("{text}");
                     continue;
                 }
                 Ok(Message::Exit(status)) => return Ok(status),
@@ -148,7 +149,7 @@ impl Client {
                         return Ok(0);
                     }
                 }
-                Message::Err(text) => eprint!("{text}"),
+                Message::Err(text) => err!("{text}"),
                 Message::Exit(status) => return Ok(status),
                 Message::Read(path) => self.answer(files.read(&path).map(String::into_bytes))?,
                 Message::Glob(pattern) => {
@@ -169,7 +170,7 @@ impl Client {
 
     /// Asks the user. Whoever says nothing, or cannot, has not confirmed.
     fn confirm(&mut self, time: Duration) -> io::Result<()> {
-        eprint!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
+        err!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
         let _ = io::stderr().flush();
         let (to, said) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -181,12 +182,12 @@ impl Client {
             Ok(line) if line.trim() == "yes" => write(&mut self.stream, &Message::Confirm),
             // Without a terminal the end of the input says nothing: another call may confirm.
             Ok(line) if line.is_empty() && !io::stdin().is_terminal() => {
-                eprintln!("\nNobody is asked; `penstock confirm` keeps it.");
+                errln!("\nNobody is asked; `penstock confirm` keeps it.");
                 Ok(())
             }
             Ok(_) => write(&mut self.stream, &Message::Line(String::new())),
             Err(_) => {
-                eprintln!("\nNot confirmed.");
+                errln!("\nNot confirmed.");
                 write(&mut self.stream, &Message::Line(String::new()))
             }
         }
@@ -219,7 +220,7 @@ impl Client {
         let prompt = io::stdin().is_terminal();
         loop {
             if prompt {
-                print!("nft> ");
+                out!("nft> ");
                 let _ = io::stdout().flush();
             }
             let mut line = String::new();

@@ -1,0 +1,36 @@
+//! Words on standard output and standard error. Nobody may be there any more to read them (a terminal that hangs up, a pipe
+//! whose reader ends, a full disk): that ends no process, where `println!` and `eprintln!` of the standard library panic.
+
+use std::fmt::Arguments;
+use std::io::Write;
+
+/// Writes in one piece, so that lines of several processes stay lines.
+#[doc(hidden)]
+pub fn write(mut to: impl Write, words: Arguments<'_>) {
+    let _ = to.write_all(words.to_string().as_bytes());
+    let _ = to.flush();
+}
+
+/// Writes to standard output, as `print!` does; does nothing if that cannot be written to.
+#[macro_export]
+macro_rules! out {
+    ($($words:tt)*) => { $crate::console::write(std::io::stdout(), format_args!($($words)*)) };
+}
+
+/// Writes a line to standard output, as `println!` does; does nothing if that cannot be written to.
+#[macro_export]
+macro_rules! outln {
+    ($($words:tt)*) => { $crate::console::write(std::io::stdout(), format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// Writes to standard error, as `eprint!` does; does nothing if that cannot be written to.
+#[macro_export]
+macro_rules! err {
+    ($($words:tt)*) => { $crate::console::write(std::io::stderr(), format_args!($($words)*)) };
+}
+
+/// Writes a line to standard error, as `eprintln!` does; does nothing if that cannot be written to.
+#[macro_export]
+macro_rules! errln {
+    ($($words:tt)*) => { $crate::console::write(std::io::stderr(), format_args!("{}\n", format_args!($($words)*))) };
+}
