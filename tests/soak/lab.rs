@@ -107,6 +107,10 @@ impl Lab {
     }
 }
 
+/// A line of the shell that tells how the network of a namespace is set up.
+pub const NETWORK: &str =
+    "ip -o -d link; ip -o addr; ip route; ip -6 route; ip neigh; tc filter show dev r0 ingress";
+
 /// Timeouts, in seconds, short enough that the table of connections turns over many times.
 const TIMEOUTS: [(&str, u32); 15] = [
     ("udp_timeout", 5),

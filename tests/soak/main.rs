@@ -316,7 +316,7 @@ fn finish(soak: &mut Soak) {
     }
     let ping = "ping -c 1 -W 1 198.18.1.2";
     if !soak.lab.within(10, |lab| lab.net.run(&lab.net.a, ping).0) {
-        let (_, there) = soak.lab.in_r("ip -o -4 addr; ip route; ip neigh");
+        let (_, there) = soak.lab.in_r(lab::NETWORK);
         soak.fail(format!("the kernel does not forward afterwards: {there}"));
     }
 }

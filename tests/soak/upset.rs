@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, NETWORK};
 
 /// Rulesets of which one follows the other. All have the tables that the elements below are for.
 fn rules(number: usize) -> String {
@@ -246,7 +246,13 @@ pub fn kill(lab: &mut Lab, what: Killed) {
     );
     for (from, to) in [(&lab.net.a, "198.18.0.1"), (&lab.c, "198.18.2.1")] {
         let answered = lab.within(10, |lab| lab.net.run(from, &format!("ping -c 1 -W 1 {to}")).0);
-        assert!(answered, "{what:?}: {to} answers: {}", crate::tail(&lab.net.log(), 20));
+        assert!(
+            answered,
+            "{what:?}: {to} answers: {}{}its neighbour: {}",
+            crate::tail(&lab.net.log(), 20),
+            lab.in_r(NETWORK).1,
+            lab.net.run(from, NETWORK).1
+        );
     }
     lab.up();
 }
