@@ -18,7 +18,7 @@ const QUEUE: usize = 200;
 /// Emptied [`Waiting`]s that are kept for the next packets.
 const SPARE: usize = 64;
 /// Bytes of parts that one of them has room for at most; larger ones are freed.
-const SPARE_BYTES: usize = 16 << 10;
+const SPARE_BYTES: usize = 4 << 10;
 
 /// Who puts a packet together (`enum ip_defrag_users`, `enum ip6_defrag_users`): fragments meet those of the same user
 /// only.
