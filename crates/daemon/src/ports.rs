@@ -188,7 +188,7 @@ impl Port {
         wire.fit(&tap).map_err(error)?;
         let mut queues = (1..workers).map(|_| tap.queue()).collect::<Result<Vec<_>, _>>().map_err(error)?;
         queues.insert(0, tap);
-        let sides = |tap: Tap| Ok((Rx::Tap(TapRx::new(tap.try_clone()?)), Tx::Tap(TapTx::new(tap))));
+        let sides = |tap: Tap| Ok((Rx::Tap(TapRx::new(tap.try_clone()?)?), Tx::Tap(TapTx::new(tap))));
         let host = queues.into_iter().map(sides).collect::<Result<_, _>>().map_err(error)?;
         Ok(Port { taken, wire, host })
     }
@@ -281,7 +281,7 @@ impl Wire {
         for worker in 0..workers {
             let queue = if worker > 0 && several { end.queue()? } else { end.try_clone()? };
             let receives = worker == 0 || several;
-            let rx = receives.then(|| queue.try_clone()).transpose()?.map(|tap| Rx::Tap(TapRx::new(tap)));
+            let rx = receives.then(|| queue.try_clone().and_then(TapRx::new)).transpose()?.map(Rx::Tap);
             sides.push((rx.into_iter().collect(), Tx::Tap(TapTx::new(queue))));
         }
         let held = Held { _promiscuous: None, _shut: None, _unfiltered: None };

@@ -191,7 +191,7 @@ fn the_host_sees_a_tap() {
     ip(&format!("link set {name} addrgenmode none"));
     ip(&format!("link set {name} up"));
     let index = interface_index(&name).unwrap();
-    let (mut our_tx, mut our_rx) = (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap));
+    let (mut our_tx, mut our_rx) = (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap).unwrap());
     // What the host's packet sockets send comes to us, and the other way round.
     let (mut tx, rx) = (PacketTx::open(index).unwrap(), PacketRx::open(index, 1514).unwrap());
     let gso = Gso { size: 1400, kind: GsoKind::Tcp };
@@ -265,7 +265,7 @@ fn a_tap_has_several_queues() {
     ip(&format!("link set {} up", tap.name()));
     let mut rx = PacketRx::open(index, 1514).map(Rx::Packet).unwrap();
     let mut tx = PacketTx::open(index).unwrap();
-    let mut queues = [tap, queue].map(|tap| (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap)));
+    let mut queues = [tap, queue].map(|tap| (TapTx::new(tap.try_clone().unwrap()), TapRx::new(tap).unwrap()));
     for (to_host, _) in &mut queues {
         to_host.send(&frame(100), None);
         to_host.flush();

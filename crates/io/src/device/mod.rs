@@ -19,6 +19,7 @@ mod gro;
 mod launch;
 mod local;
 pub mod packet;
+mod supers;
 mod sys;
 pub mod tap;
 pub mod vnet;
@@ -40,9 +41,6 @@ pub use xdp::{XdpDevice, XdpKind, XdpRx, XdpTx, XdpWish};
 
 /// Frames of a burst at most.
 pub const BURST: usize = 64;
-
-/// Room for the largest super-packet, a tag, and what stands before them.
-const SUPER: usize = 65_536 + 64;
 
 /// A frame that was received.
 #[derive(Clone, Copy, Debug)]

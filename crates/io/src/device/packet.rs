@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use penstock_packet::Gso;
 use penstock_wire::vlan;
 
+use super::supers::Supers;
 use super::sys::{self, Mapping, check};
-use super::{BURST, Received, SUPER, vnet};
+use super::{BURST, Received, vnet};
 
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_RX_RING: i32 = 5;
@@ -107,7 +108,7 @@ pub struct PacketRx {
     /// Places that the burst takes.
     taken: u32,
     /// Super-packets of the burst, with a virtio-net header before each.
-    large: Vec<Vec<u8>>,
+    large: Option<Supers>,
     /// Frames that were cut since too much waited.
     pub(super) lost: u64,
 }
@@ -170,7 +171,7 @@ impl PacketRx {
         let ring = Mapping::of(&fd, blocks as usize * block_size, 0)?;
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         let burst = Vec::with_capacity(BURST);
-        let socket = PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: Vec::new(), lost: 0 };
+        let socket = PacketRx { fd, ring, place_size, next: 0, burst, taken: 0, large: None, lost: 0 };
         Ok((socket, address))
     }
 
@@ -240,10 +241,13 @@ impl PacketRx {
     /// A frame that came whole beside the ring.
     fn take_large(&mut self, tag: Option<(u16, u16)>) {
         let number = self.burst.iter().filter(|(place, ..)| matches!(place, Where::Large(_))).count();
-        if self.large.len() <= number {
-            self.large.push(vec![0; SUPER]);
+        if self.large.is_none() {
+            self.large = Supers::new().ok();
         }
-        let Some(buffer) = self.large.get_mut(number) else { return };
+        let Some(buffer) = self.large.as_mut().and_then(|large| large.get_mut(number)) else {
+            self.lost += 1;
+            return;
+        };
         // SAFETY: the buffer lives through the call and has that many bytes.
         let got = unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         let Some((vnet, frame)) = buffer
@@ -272,7 +276,7 @@ impl PacketRx {
             Where::Ring(offset) => unsafe { std::slice::from_raw_parts(self.ring.start().add(offset), len) },
             Where::Large(number) => {
                 let start = if number & TAGGED != 0 { vnet::LEN - vlan::LEN } else { vnet::LEN };
-                self.large.get(number & !TAGGED)?.get(start..start + len)?
+                self.large.as_ref()?.get(number & !TAGGED)?.get(start..start + len)?
             }
         };
         Some(Received { bytes, gso })

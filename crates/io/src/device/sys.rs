@@ -93,6 +93,11 @@ impl Mapping {
         Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
     }
 
+    /// Anonymous memory, whole pages, zeroed. Pages become memory when they are used.
+    pub(crate) fn reserved(len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+    }
+
     fn map(len: usize, flags: i32, fd: RawFd, offset: i64) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in use.

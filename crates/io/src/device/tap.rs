@@ -12,8 +12,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use penstock_packet::Gso;
 
 use super::packet::{Batch, LARGE};
+use super::supers::Supers;
 use super::sys::check;
-use super::{BURST, Received, SUPER, vnet};
+use super::{BURST, Received, vnet};
 
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
@@ -227,27 +228,24 @@ impl Tap {
 #[derive(Debug)]
 pub struct TapRx {
     tap: Tap,
-    buffers: Vec<Vec<u8>>,
+    buffers: Supers,
     burst: Vec<(usize, Option<Gso>)>,
     /// The device is.
     pub(super) is_there: bool,
 }
 
 impl TapRx {
-    /// Receives what is sent on the device.
-    pub fn new(tap: Tap) -> Self {
-        TapRx { tap, buffers: Vec::new(), burst: Vec::with_capacity(BURST), is_there: true }
+    /// Receives what is sent on the device. Fails if there is no room for frames.
+    pub fn new(tap: Tap) -> io::Result<Self> {
+        let buffers = Supers::new()?;
+        Ok(TapRx { tap, buffers, burst: Vec::with_capacity(BURST), is_there: true })
     }
 
     /// Takes up to [`BURST`] frames; gives how many.
     pub fn fetch(&mut self) -> usize {
         self.burst.clear();
         while self.burst.len() < BURST {
-            let i = self.burst.len();
-            if self.buffers.len() <= i {
-                self.buffers.push(vec![0; SUPER]);
-            }
-            let Some(buffer) = self.buffers.get_mut(i) else { break };
+            let Some(buffer) = self.buffers.get_mut(self.burst.len()) else { break };
             let len = match self.tap.file.read(buffer) {
                 Ok(len) => len,
                 Err(e) => {
