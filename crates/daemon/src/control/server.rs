@@ -79,9 +79,11 @@ impl Serving {
     pub(crate) fn end(self) {
         for (listener, thread) in self.0 {
             // SAFETY: no pointers. Whoever waits for connections is told that there are none.
-            unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
-            // One that has panicked has said so.
-            let _ = thread.join();
+            let told = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
+            // One that was not told ends with the process; one that has panicked has said so.
+            if told {
+                let _ = thread.join();
+            }
         }
     }
 }
