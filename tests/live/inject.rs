@@ -117,7 +117,9 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     let dataplane = net.spawn_in_file(&net.r, &line, &log);
     let said = || fs::read_to_string(&log).unwrap_or_default();
     let over = || said().contains("Error:") || processes(net).is_empty();
-    let runs = || said().contains("penstock: running");
+    // A word that was not written is not missed.
+    let mute = strace.contains("trace=write ");
+    let runs = || said().contains("penstock: running") || mute && net.run(&net.r, "$PENSTOCK show").0;
     std::thread::sleep(Duration::from_millis(100));
     if !within(PATIENCE, || runs() || over()) {
         return Err(format!("neither runs nor ends: {}\n{}", said(), processes(net)));
@@ -158,7 +160,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
         return Err(format!("a panic: {}", said()));
     }
     // A process that could not run says why.
-    let wordless = MEMORY.iter().any(|call| strace.contains(&format!("trace={call} ")));
+    let wordless = mute || MEMORY.iter().any(|call| strace.contains(&format!("trace={call} ")));
     if !runs()
         && !wordless
         && !["Error", "error", "cannot", "memory allocation", "fatal"]
