@@ -33,7 +33,7 @@ impl Supers {
     }
 
     fn place(number: usize) -> Option<usize> {
-        (number < BURST).then_some(number * SUPER)
+        (number < BURST).then(|| number * SUPER)
     }
 }
 
