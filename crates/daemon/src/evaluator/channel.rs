@@ -138,17 +138,9 @@ impl Channel {
                 }
             }
         }
-        loop {
-            // SAFETY: the header and all that it points to live through the call.
-            let sent = unsafe { libc::sendmsg(self.raw(), &raw const header, libc::MSG_NOSIGNAL) };
-            if sent >= 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the header and all that it points to live through the call.
+        uninterrupted(|| unsafe { libc::sendmsg(self.raw(), &raw const header, libc::MSG_NOSIGNAL) })?;
+        Ok(())
     }
 
     /// Receives bytes, at most `limit`, within a time. `None` if the other end is closed.
@@ -188,37 +180,16 @@ impl Channel {
     pub(super) fn is_ready(&self, time: Option<Duration>) -> io::Result<bool> {
         let milliseconds = time.map_or(-1, |time| time.as_millis().min(i32::MAX as u128) as i32);
         let mut poll = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        loop {
-            // SAFETY: one structure, which lives through the call.
-            match unsafe { libc::poll(&raw mut poll, 1, milliseconds) } {
-                0 => return Ok(false),
-                1.. => return Ok(true),
-                _ => {
-                    let error = io::Error::last_os_error();
-                    if error.kind() != io::ErrorKind::Interrupted {
-                        return Err(error);
-                    }
-                }
-            }
-        }
+        // SAFETY: one structure, which lives through the call.
+        let ready = uninterrupted(|| unsafe { libc::poll(&raw mut poll, 1, milliseconds) } as isize)?;
+        Ok(ready > 0)
     }
 
     /// The length of the packet that waits, or 0 if the other end is closed.
     fn waits(&self) -> io::Result<usize> {
-        loop {
-            let how = libc::MSG_PEEK | libc::MSG_TRUNC;
-            // SAFETY: nothing is written where there is no room.
-            let waits = unsafe { libc::recv(self.raw(), std::ptr::null_mut(), 0, how) };
-            if waits >= 0 {
-                return Ok(waits as usize);
-            }
-            let error = io::Error::last_os_error();
-            match error.kind() {
-                io::ErrorKind::Interrupted => {}
-                io::ErrorKind::ConnectionReset => return Ok(0),
-                _ => return Err(error),
-            }
-        }
+        let how = libc::MSG_PEEK | libc::MSG_TRUNC;
+        // SAFETY: nothing is written where there is no room.
+        or_closed(uninterrupted(|| unsafe { libc::recv(self.raw(), std::ptr::null_mut(), 0, how) }))
     }
 
     /// The length of the packet that is received; `None` if the other end is closed.
@@ -231,20 +202,10 @@ impl Channel {
         header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = size_of::<Control>() as _;
-        let got = loop {
-            // SAFETY: the header and all that it points to live through the call, which fills the packet and the control
-            // buffer up to the lengths that are said.
-            let got = unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
-            if got >= 0 {
-                break got as usize;
-            }
-            let error = io::Error::last_os_error();
-            match error.kind() {
-                io::ErrorKind::Interrupted => {}
-                io::ErrorKind::ConnectionReset => return Ok(None),
-                _ => return Err(error),
-            }
-        };
+        // SAFETY: the header and all that it points to live through the call, which fills the packet and the control buffer
+        // up to the lengths that are said.
+        let receive = || unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+        let got = or_closed(uninterrupted(receive))?;
         // SAFETY: the kernel has filled the control buffer, and the macros stay inside of what the header says of it; the
         // descriptors are new ones that nobody else has.
         unsafe {
@@ -265,6 +226,29 @@ impl Channel {
             }
         }
         Ok((got > 0).then_some(got))
+    }
+}
+
+/// Makes a system call until no signal interrupts it.
+fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        match usize::try_from(call()) {
+            Ok(result) => return Ok(result),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// What was received: nothing from an end that has gone without reading all that it was sent.
+fn or_closed(received: io::Result<usize>) -> io::Result<usize> {
+    match received {
+        Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Ok(0),
+        received => received,
     }
 }
 
