@@ -11,7 +11,7 @@
 # make bench  measure the packet path in memory and write docs/performance.md
 # make soak   run the dataplane under everything for HOURS (1) with SEED (1), and see that all stays level and adds up
 # make fuzz   all fuzzing targets for SECONDS together, or TARGET alone (docs/testing.md)
-# make inject  let each system call of the dataplane fail once (hours; strace)
+# make inject  let each system call of the dataplane fail once (20 minutes; strace)
 # make record record the example captures again (root; see examples/record.sh)
 # make clean  remove what was built
 
@@ -78,7 +78,7 @@ soak:
 # The same program, with a failure of each system call.
 inject:
 	@scripts/setup test
-	PENSTOCK_INJECT=all cargo test -p penstock --test live inject -- --nocapture
+	PENSTOCK_INJECT=all PENSTOCK_INJECT_JOBS=4 cargo test -p penstock --test live inject -- --nocapture
 
 fuzz:
 	@scripts/setup run
