@@ -1,7 +1,8 @@
 //! Connections that `ct count` counts (`net/netfilter/nf_conncount.c`).
 //!
 //! The number itself is with the rule or element ([`ConnCount`]), for all workers; who is in it is here, per worker. As in
-//! the kernel, connections that ended are found when the count is looked at next, and by a look around now and then.
+//! the kernel, connections that ended are found when the count is looked at next, and by a look around now and then. That
+//! finds counts of rules and elements that are gone, too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,6 +15,8 @@ use penstock_program::env::{ConnCount, CountedConnection};
 const LOOKED_AT: usize = 64;
 /// Connections that are looked at in between, for counts that no packet asks about any more.
 const TIDIED: usize = 256;
+/// Connections that leave a count at once whose rule or element is gone.
+const FREED: usize = 4096;
 /// Places in counts that all connections have together; more packets are dropped.
 const MOST: usize = 1 << 22;
 
@@ -43,6 +46,15 @@ impl Count {
             }
         }
         gone
+    }
+
+    /// Gives back memory that a fuller moment took.
+    fn shrink(&mut self) {
+        let room = self.members.len().max(LOOKED_AT) * 2;
+        if self.members.capacity() > room * 2 {
+            self.members.shrink_to(room);
+            self.known.shrink_to(room);
+        }
     }
 }
 
@@ -104,11 +116,20 @@ impl Counted {
                 return;
             };
             let Some(count) = self.counts.get_mut(&id) else { continue };
+            if !count.members.first().is_some_and(|(_, first)| first.has_count()) {
+                let left = count.members.len().saturating_sub(FREED);
+                self.places -= count.members.len() - left;
+                count.members.truncate(left);
+                if left == 0 {
+                    self.counts.remove(&id);
+                } else {
+                    self.round.push(id);
+                }
+                return;
+            }
             self.places -= count.purge(conntrack, budget);
             budget -= budget.min(count.members.len() + 1);
-            if count.members.is_empty() {
-                self.counts.remove(&id);
-            }
+            count.shrink();
         }
     }
 }

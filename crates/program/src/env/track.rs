@@ -1,7 +1,7 @@
 //! What programs ask of connection tracking and translation.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use crate::dynamic::DynamicSet;
 use crate::state::{self, State};
@@ -139,16 +139,16 @@ impl ConnCount<'_> {
     pub fn join(&self) -> (u32, CountedConnection) {
         let (connections, id) = self.word().map_or((0, 0), state::join);
         let place = match *self {
-            ConnCount::State(state) => Place::State(state.clone()),
+            ConnCount::State(state) => Place::State(Arc::downgrade(state)),
             ConnCount::Element { set, slot, statement } => {
-                Place::Element { set: set.clone(), slot, statement }
+                Place::Element { set: Arc::downgrade(set), slot, statement }
             }
         };
         (connections, CountedConnection { id, place })
     }
 }
 
-/// A connection in a [`ConnCount`]; it is taken out of it when this is dropped.
+/// A connection in a [`ConnCount`]; it is taken out of it when this is dropped. It does not keep the rule or the set.
 #[derive(Debug)]
 pub struct CountedConnection {
     id: u32,
@@ -157,8 +157,8 @@ pub struct CountedConnection {
 
 #[derive(Debug)]
 enum Place {
-    State(Arc<State>),
-    Element { set: Arc<DynamicSet>, slot: u32, statement: usize },
+    State(Weak<State>),
+    Element { set: Weak<DynamicSet>, slot: u32, statement: usize },
 }
 
 impl CountedConnection {
@@ -166,18 +166,50 @@ impl CountedConnection {
     pub fn id(&self) -> u32 {
         self.id
     }
+
+    /// Whether the count is there: its rule or element, and that is no other in the same place.
+    pub fn has_count(&self) -> bool {
+        self.with_count(|count| count.id() == self.id).unwrap_or_default()
+    }
+
+    fn with_count<R>(&self, with: impl FnOnce(ConnCount<'_>) -> R) -> Option<R> {
+        match &self.place {
+            Place::State(state) => Some(with(ConnCount::State(&state.upgrade()?))),
+            Place::Element { set, slot, statement } => {
+                let set = set.upgrade()?;
+                Some(with(ConnCount::Element { set: &set, slot: *slot, statement: *statement }))
+            }
+        }
+    }
 }
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let count = match &self.place {
-            Place::State(state) => ConnCount::State(state),
-            Place::Element { set, slot, statement } => {
-                ConnCount::Element { set, slot: *slot, statement: *statement }
+        self.with_count(|count| {
+            if let Some(word) = count.word() {
+                state::leave(word, self.id);
             }
-        };
-        if let Some(word) = count.word() {
-            state::leave(word, self.id);
-        }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::ConnCountState;
+
+    #[test]
+    fn a_connection_leaves_its_count_and_does_not_keep_it() {
+        let state = Arc::new(State::Connlimit(ConnCountState::default()));
+        let count = ConnCount::State(&state);
+        let (first, one) = count.join();
+        let (second, other) = count.join();
+        assert_eq!((first, second, count.connections()), (1, 2, 2));
+        assert!(one.id() == other.id() && one.has_count());
+        drop(one);
+        assert_eq!(count.connections(), 1);
+        drop(state);
+        assert!(!other.has_count(), "its rule is gone");
+        drop(other);
     }
 }
