@@ -14,9 +14,10 @@ use penstock_io::device::Tap;
 use penstock_netlink::Socket;
 
 use crate::on_death::{self, OnDeath, closed_devices, how_to_open};
+use crate::record::{self, Record};
 use crate::seccomp::{self, Thread};
-use crate::takeover::{Taken, give_back};
-use crate::{control, log, record, rights, turn};
+use crate::takeover::{Taken, restore};
+use crate::{control, log, rights, turn};
 
 /// Said when all is given back already.
 const DONE: u8 = b'd';
@@ -258,11 +259,15 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     }
     log("the dataplane has died: giving its devices back to the kernel");
     let Ok(mut socket) = Socket::new() else { return };
-    for taken in &taken {
-        if let Err(e) = give_back(&mut socket, taken) {
-            log(e);
-        }
-    }
+    // It may have died while it gave back, or took.
+    let record = Record::read().unwrap_or_else(|e| {
+        log(e);
+        None
+    });
+    let kept =
+        |taken: &Taken| Some(record.as_ref()?.ports.iter().find(|(t, _)| t.name == taken.name)?.1.clone());
+    let all: Vec<_> = taken.iter().map(|t| (t.clone(), kept(t).unwrap_or_default())).collect();
+    restore(&mut socket, &all, record.as_ref().map_or(0, Record::age)).iter().for_each(log);
     if on_death.closes() {
         let closed = closed_devices(&mut socket);
         if loader.is_some_and(Loader::load) {

@@ -35,7 +35,7 @@ pub(crate) struct Record {
 }
 
 /// Seconds since the machine was started, those that it slept included: lifetimes of addresses go on meanwhile.
-pub(crate) fn seconds() -> u64 {
+fn seconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the time, which lives through the call.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
@@ -87,6 +87,11 @@ impl Record {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(told(&e)),
         }
+    }
+
+    /// Seconds since it was written.
+    pub(crate) fn age(&self) -> u32 {
+        seconds().saturating_sub(self.written).min(u32::MAX.into()) as u32
     }
 
     fn write(&self) -> io::Result<()> {

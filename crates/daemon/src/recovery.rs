@@ -5,7 +5,7 @@ use penstock_netlink::Socket;
 use crate::log;
 use crate::offload::remove_left;
 use crate::on_death::{self, OnDeath, closed_devices, how_to_open};
-use crate::record::{self, Record, seconds};
+use crate::record::{self, Record};
 use crate::takeover::restore;
 use crate::turn::Turn;
 use crate::{control, rights};
@@ -27,8 +27,7 @@ pub enum Recovered {
 pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, String> {
     let Some(left) = Record::read()? else { return Ok(None) };
     log("an earlier dataplane has died together with its guardian: giving its devices back");
-    let age = seconds().saturating_sub(left.written).min(u32::MAX.into()) as u32;
-    restore(socket, &left.ports, age).iter().for_each(log);
+    restore(socket, &left.ports, left.age()).iter().for_each(log);
     record::remove();
     Ok(Some(left.on_death))
 }

@@ -282,9 +282,11 @@ pub fn resume(socket: &mut Socket, taken: &Taken, device: &Device) -> Result<(),
 
 /// Gives a device back: what stands on the TAP goes to it, and it gets its name again. Works wherever taking it stopped.
 /// The TAP itself goes with its last descriptor.
-pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+/// Gives whether what stood there was found on the TAP: where the TAP is gone, or somebody who has ended has begun to give the
+/// device back, the [record](crate::record) knows.
+pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     if let Some(end) = taken.end {
-        return end.restore(socket, &taken.before);
+        return end.restore(socket, &taken.before).map(|()| true);
     }
     let state = again(|| State::read(socket)).map_err(|e| format!("the kernel's network: {e}"))?;
     let of = |index: u32| state.devices().iter().find(|d| d.link.index == index);
@@ -296,18 +298,13 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
     let taken = &Taken { device: device.link.index, ..taken.clone() };
     let is_isolated = |name: &str| taken.isolated.iter().any(|n| n == name);
     let waits = |tap: &Device| *tap.link.name != *taken.name && tap.link.name.starts_with(WAITING);
-    if of(taken.tap).is_some_and(waits) {
-        // The TAP has not taken its place yet, so all is still the device's.
-        if *device.link.name != *taken.before {
-            told(&taken.before, again(|| rename(socket, taken.device, &taken.before)))?;
-        }
-        return Ok(());
-    }
-    let tap = of(taken.tap);
+    // One that waits has not taken its place yet, or has left it.
+    let tap = of(taken.tap).filter(|tap| !waits(tap));
     let standing = match tap {
         Some(_) => again(|| Standing::read(socket, taken.tap)).map_err(|e| format!("{}: {e}", taken.name))?,
         None => Standing::default(),
     };
+    let found = tap.is_some() && !standing.is_empty();
     standing.remove(socket);
     if tap.is_some() {
         told(
@@ -351,24 +348,18 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
             log(format_args!("{}: could not give back {refused}", taken.before));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
-/// Gives devices back whose TAPs are gone, with what these had `seconds` ago. Says what could not be given back.
+/// Gives devices back, with what their TAPs have, or had `seconds` ago. Says what could not be given back.
 pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32) -> Vec<String> {
-    let state = match State::read(socket) {
-        Ok(state) => state,
-        Err(e) => return vec![format!("the kernel's network: {e}")],
-    };
-    let has_tap =
-        |taken: &Taken| state.devices().iter().any(|d| d.link.index == taken.tap && d.tap.is_some());
     let mut refused: Vec<String> = Vec::new();
     let mut gone = Vec::new();
     for (taken, kept) in all {
-        let has_tap = has_tap(taken);
-        match give_back(socket, taken) {
-            Ok(()) if taken.end.is_none() && !has_tap => gone.push((kept, taken.device)),
-            Ok(()) => {}
+        // A TAP may go meanwhile, with the last process that had it.
+        match again(|| give_back(socket, taken)) {
+            Ok(true) => {}
+            Ok(false) => gone.push((kept, taken.device)),
             Err(e) => refused.push(e),
         }
     }

@@ -188,6 +188,11 @@ impl Dumps {
 }
 
 impl Standing {
+    /// Whether nothing stands there.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.routes.is_empty() && self.neighbours.is_empty()
+    }
+
     /// Reads what stands on a link. Temporary IPv6 addresses (RFC 8981), which a program cannot give, and what the kernel
     /// makes for addresses are left out.
     pub fn read(socket: &mut impl Answers, index: u32) -> io::Result<Standing> {
