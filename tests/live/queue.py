@@ -15,8 +15,8 @@ def message(kind, *fields):
 
 
 def serve(stream):
-    # Open: version 1, no flags, 1500 bytes of each packet, 1000 of them, window 1.
-    stream.sendall(message(1, "HHIII", 2 if MODE == "newer" else 1, 0, 1500, 1000, 1))
+    # Open: version 1, no flags, 1500 bytes of each packet, 300 of them, window 1.
+    stream.sendall(message(1, "HHIII", 2 if MODE == "newer" else 1, 0, 1500, 300, 1))
     if MODE == "nonsense":
         stream.sendall(message(1, "HHIII", 1, 0, 64, 100, 1))
     if MODE == "cut":
