@@ -342,7 +342,7 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     for refused in standing.put(socket, taken.tap, taken.device) {
         log(format_args!("{}: could not give back {refused}", taken.before));
     }
-    if tap.is_some() {
+    if of(taken.tap).is_some() {
         for refused in told(&taken.before, again(|| move_all(socket, taken.tap, taken.device, &is_isolated)))?
         {
             log(format_args!("{}: could not give back {refused}", taken.before));
