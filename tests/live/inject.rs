@@ -1,10 +1,10 @@
-//! Each system call of the dataplane fails once (`strace -e inject`): it comes up or says why not, goes on or ends, and leaves
-//! nothing behind.
+//! Each system call of the dataplane fails once (`strace -e inject`), and it is killed at each of those that change devices: it
+//! comes up or says why not, goes on or ends, and leaves nothing behind.
 //!
 //! `PENSTOCK_INJECT` says how many failures are tried: a number, drawn with `PENSTOCK_SEED` (default 8), or `all`: of each
-//! call the first, the last, and as many between as [`EACH`] says; or all of some calls, `write,shutdown`. strace counts the calls of each thread by itself, so
-//! that the same failure may happen once in several of them. `PENSTOCK_INJECT_JOBS` are tried at once, each in networks of its
-//! own (default 1).
+//! call the first, the last, and as many between as [`EACH`] says; or all of some calls, `write,shutdown`. strace counts the
+//! calls of each thread by itself, so that the same failure may happen once in several of them. `PENSTOCK_INJECT_JOBS` are
+//! tried at once, each in networks of its own (default 1).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,6 +45,9 @@ const NEVER: [&str; 18] = [
 /// Calls that get memory: without it there may be no words either, as where the loader finds no room for a library.
 const MEMORY: [&str; 4] = ["mmap", "mremap", "madvise", "mprotect"];
 
+/// No error: the process that makes the call is killed then. What is done to devices is done by `sendto` and `write`.
+const KILL: &str = "SIGKILL";
+
 /// What a call fails with: each of these words is tried.
 fn errors(call: &str) -> &'static [&'static str] {
     match call {
@@ -53,11 +56,11 @@ fn errors(call: &str) -> &'static [&'static str] {
         "openat" | "open" | "socket" | "accept4" | "pipe2" | "eventfd2" | "epoll_create1"
         | "memfd_create" | "dup" => &["EMFILE", "EPERM"],
         "read" | "pread64" | "recvfrom" | "recvmsg" | "recvmmsg" => &["EINTR", "EIO"],
-        "write" | "pwrite64" => &["EINTR", "EIO"],
+        "write" | "pwrite64" => &["EINTR", "EIO", KILL],
         "fsync" | "fdatasync" | "rename" | "renameat" | "renameat2" | "mkdir" | "ftruncate" => {
             &["ENOSPC", "EIO"]
         }
-        "sendto" | "sendmsg" | "sendmmsg" => &["EINTR", "ENOBUFS"],
+        "sendto" | "sendmsg" | "sendmmsg" => &["EINTR", "ENOBUFS", KILL],
         "poll" | "ppoll" | "epoll_wait" | "clock_nanosleep" | "nanosleep" | "wait4" | "flock" => &["EINTR"],
         "bpf" | "ioctl" | "setsockopt" | "bind" | "listen" => &["EPERM", "ENOMEM"],
         _ => &["EPERM"],
@@ -118,7 +121,7 @@ fn round(net: &Net, driver: &str, strace: &str, before: &str) -> Result<(), Stri
     let said = || fs::read_to_string(&log).unwrap_or_default();
     let over = || said().contains("Error:") || processes(net).is_empty();
     // A word that was not written is not missed.
-    let mute = strace.contains("trace=write ");
+    let mute = strace.contains("trace=write ") || strace.contains(KILL);
     let runs = || said().contains("penstock: running") || mute && net.run(&net.r, "$PENSTOCK show").0;
     std::thread::sleep(Duration::from_millis(100));
     if !within(PATIENCE, || runs() || over()) {
@@ -204,7 +207,8 @@ type Failure = (&'static str, String, &'static str, u64);
 fn fail_all(mut net: Net, all: &[Failure], next: &AtomicUsize, wrong: &Mutex<Vec<String>>) {
     let mut before = devices(&net);
     while let Some((driver, call, error, at)) = all.get(next.fetch_add(1, Relaxed)) {
-        let strace = format!("-o /dev/null -e trace={call} -e inject={call}:error={error}:when={at}");
+        let kind = if *error == KILL { "signal" } else { "error" };
+        let strace = format!("-o /dev/null -e trace={call} -e inject={call}:{kind}={error}:when={at}");
         let Err(what) = round(&net, driver, &strace, &before) else { continue };
         let told = format!("{driver}: {call} fails with {error}, call {at}: {what}");
         eprintln!("{told}");

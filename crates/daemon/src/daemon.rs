@@ -36,7 +36,7 @@ use crate::offload::{Left, Offload, OffloadPort, Pins, remove_left};
 use crate::on_death::{self, OnDeath};
 use crate::ports::{Driver, Held, Port, WireConfig, WireShare, launcher};
 use crate::queues::{self, QueueConfig};
-use crate::record::{self, Recorder};
+use crate::record::{self, Recorder, When};
 use crate::recovery::give_back_left;
 use crate::seccomp::{self, Thread, Violation};
 use crate::signals::Signals;
@@ -246,7 +246,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let started = listen(config.readers).and_then(|listeners| {
         let mut recorder = Recorder::new(config.on_death.clone());
         let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
-        recorder.write(&mut socket, &state, &taken, false);
+        recorder.write(&mut socket, &state, &taken, When::Before);
         let heir = guardian.heir().map_err(|e| format!("the guardian: {e}"));
         let started = heir.and_then(|heir| {
             let (taken, left, closed) = (&taken, &mut left, &mut closed);
@@ -684,6 +684,13 @@ impl Daemon {
         // Devices may have gone and come back meanwhile. A thread that has panicked has said so.
         let taken = self.follow.1.join().unwrap_or(self.taken);
         self.offload.end();
+        // Should it be killed meanwhile, whoever goes on has to know.
+        match State::read(socket) {
+            Ok(state) => {
+                Recorder::new(self.config.on_death.clone()).write(socket, &state, &taken, When::Ending);
+            }
+            Err(e) => log(format_args!("what is taken cannot be written down: {e}")),
+        }
         give_all_back(socket, &taken);
         if self.config.on_death.closes() {
             on_death::open(socket, closed.unwrap_or_else(|| taken.iter().map(|t| t.device).collect()));

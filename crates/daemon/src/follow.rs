@@ -18,7 +18,7 @@ use crate::log;
 use crate::offload::{Offload, OffloadPort};
 use crate::on_death::{self, OnDeath};
 use crate::ports::{Driver, MOST, Wire, WireConfig};
-use crate::record::Recorder;
+use crate::record::{Recorder, When};
 use crate::takeover::{Taken, resume, stands_on};
 use crate::worker::Request;
 use crate::workers::Workers;
@@ -348,7 +348,7 @@ impl Follow {
     /// Writes down what is taken, and what stands there.
     fn write_down(&mut self) {
         let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
-        self.recorder.write(&mut self.socket, &self.state, &all, true);
+        self.recorder.write(&mut self.socket, &self.state, &all, When::During);
     }
 
     /// The host's bridge is not to forward between ports of ours, VLANs on them included, that somebody has put into it: what

@@ -267,7 +267,8 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     let kept =
         |taken: &Taken| Some(record.as_ref()?.ports.iter().find(|(t, _)| t.name == taken.name)?.1.clone());
     let all: Vec<_> = taken.iter().map(|t| (t.clone(), kept(t).unwrap_or_default())).collect();
-    restore(&mut socket, &all, record.as_ref().map_or(0, Record::age)).iter().for_each(log);
+    let (age, moving) = record.as_ref().map_or((0, false), |record| (record.age(), record.moving));
+    restore(&mut socket, &all, age, moving).iter().for_each(log);
     if on_death.closes() {
         let closed = closed_devices(&mut socket);
         if loader.is_some_and(Loader::load) {

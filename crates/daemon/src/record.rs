@@ -21,7 +21,7 @@ use crate::rundir::{self, RunDir};
 use crate::takeover::Taken;
 
 const MAGIC: &[u8] = b"\x7fpenstock-ports\0";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub(crate) struct Record {
     pub(crate) on_death: OnDeath,
     /// When it was written: seconds since the machine was started.
     pub(crate) written: u64,
+    /// They are being taken or given back: what they have is on its way, and belongs where this says.
+    pub(crate) moving: bool,
     /// The ports, and what their TAPs have.
     pub(crate) ports: Vec<(Taken, Kept)>,
 }
@@ -106,6 +108,17 @@ pub(crate) fn remove() {
     }
 }
 
+/// When a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Before devices are taken: they still have all that they have.
+    Before,
+    /// While they are taken: their TAPs have it.
+    During,
+    /// When they are about to be given back: their TAPs still have it.
+    Ending,
+}
+
 /// Writes the record, not more often than is good for the rest.
 pub(crate) struct Recorder {
     on_death: OnDeath,
@@ -133,21 +146,23 @@ impl Recorder {
         Some(due.saturating_duration_since(Instant::now()))
     }
 
-    /// Writes it now. What ports have is read from their TAPs, or, before these are in place, from their devices.
-    pub(crate) fn write(&mut self, socket: &mut Socket, state: &State, taken: &[Taken], in_place: bool) {
+    /// Writes it now.
+    pub(crate) fn write(&mut self, socket: &mut Socket, state: &State, taken: &[Taken], when: When) {
         /// Part of the time that this may take, and the shortest time from one to the next.
         const SHARE: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(100);
         let begun = Instant::now();
         self.due = None;
-        let indexes: Vec<u32> = taken.iter().map(|t| if in_place { t.tap } else { t.device }).collect();
+        let has = |t: &Taken| if when == When::Before { t.device } else { t.tap };
+        let indexes: Vec<u32> = taken.iter().map(has).collect();
         let written = Kept::read(socket, state, &indexes).and_then(|kept| {
             let kept = taken.iter().zip(kept).map(|(taken, kept)| match taken.end {
                 // The neighbour's device keeps what it has; the port is gone.
                 Some(_) => (taken.clone(), Kept::default()),
                 None => (taken.clone(), kept),
             });
-            Record { on_death: self.on_death.clone(), written: seconds(), ports: kept.collect() }.write()
+            let (on_death, moving) = (self.on_death.clone(), when != When::During);
+            Record { on_death, written: seconds(), moving, ports: kept.collect() }.write()
         });
         if let Err(e) = written {
             log(format_args!("what is taken cannot be written down: {e}"));
@@ -162,8 +177,12 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_whole_or_not_at_all() {
-        let record =
-            Record { on_death: OnDeath::Ruleset("/etc/x.nft".into()), written: 7, ports: Vec::new() };
+        let record = Record {
+            on_death: OnDeath::Ruleset("/etc/x.nft".into()),
+            written: 7,
+            moving: true,
+            ports: Vec::new(),
+        };
         let bytes = record.to_bytes().expect("bytes");
         assert_eq!(Record::from_bytes(&bytes), Ok(record));
         for at in 0..bytes.len() {

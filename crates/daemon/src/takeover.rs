@@ -351,15 +351,16 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
     Ok(found)
 }
 
-/// Gives devices back, with what their TAPs have, or had `seconds` ago. Says what could not be given back.
-pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32) -> Vec<String> {
+/// Gives devices back, with what their TAPs have, or had `seconds` ago where these are gone or, as all may be on its way, where
+/// devices are `moving`. Says what could not be given back.
+pub fn restore(socket: &mut Socket, all: &[(Taken, Kept)], seconds: u32, moving: bool) -> Vec<String> {
     let mut refused: Vec<String> = Vec::new();
     let mut gone = Vec::new();
     for (taken, kept) in all {
         // A TAP may go meanwhile, with the last process that had it.
         match again(|| give_back(socket, taken)) {
-            Ok(true) => {}
-            Ok(false) => gone.push((kept, taken.device)),
+            Ok(true) if !moving || taken.end.is_some() => {}
+            Ok(_) => gone.push((kept, taken.device)),
             Err(e) => refused.push(e),
         }
     }
