@@ -188,7 +188,7 @@ fn lost_notifications_are_made_up_for() {
     std::fs::write(&batch, routes + "route add 198.19.200.1/32 via 198.18.1.2\n").unwrap();
     net.ok(&net.r, &format!("kill -STOP {pid}; ip -batch {}; kill -CONT {pid}", batch.display()));
     let there = |net: &Net| net.run(&net.a, "ping -c 1 -W 1 198.19.200.1").0;
-    net.until("the last route counts", there);
+    net.until_within(30, "the last route counts", there);
     assert!(net.log().contains("notifications were lost"), "{}", net.log());
     net.ok(&net.r, "ip route del 198.19.200.1/32");
     net.until("changes are told again", |net| !there(net));
