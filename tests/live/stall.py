@@ -19,8 +19,8 @@ def ptrace(request, thread):
 def named(process, name):
     for thread in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{thread}/comm") as comm:
-            # Of several workers the first.
-            if comm.read().split()[:1] == [name]:
+            # Of several workers the first, where no number is given.
+            if f"{comm.read().strip()} ".startswith(f"{name} "):
                 return int(thread)
     raise SystemExit(f"no thread {name}")
 
