@@ -20,7 +20,7 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use lab::Lab;
-use measure::{Figures, growth, shown, unbalanced};
+use measure::{Figures, growth, least, shown, unbalanced};
 use net::{setting, sh};
 use traffic::Pause;
 use upset::{Clients, Killed};
@@ -236,8 +236,8 @@ fn level(soak: &mut Soak, all: &[Figures]) {
     ];
     for (name, read) in counts {
         // Processes that evaluate rule texts come and go with clients, so the least of each half counts.
-        let least = |some: &[Figures]| some.iter().map(read).min().unwrap_or(0);
-        let (before, after) = (least(&all[..all.len().div_ceil(2)]), least(&all[all.len() / 2..]));
+        let (first, second) = (&all[..all.len().div_ceil(2)], &all[all.len() / 2..]);
+        let (before, after) = (least(first, read), least(second, read));
         if after > before + SLACK {
             soak.fail(format!("{name}: {before} in the first half, {after} in the second"));
         }

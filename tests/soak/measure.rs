@@ -173,12 +173,17 @@ pub fn unbalanced(lab: &Lab, shown: &Value) -> Vec<String> {
     wrong
 }
 
+/// The least of a figure.
+pub fn least(some: &[Figures], read: impl Fn(&Figures) -> u64) -> u64 {
+    some.iter().map(read).min().unwrap_or(0)
+}
+
 /// Kilobytes per minute by which a figure grows over the second half of a run: by the least of either part of it, since what is
 /// there for a moment, clients and their processes, comes on top.
 pub fn growth(all: &[Figures], read: impl Fn(&Figures) -> u64) -> f64 {
     let half = &all[all.len() / 2..];
     let (before, after) = half.split_at(half.len() / 2);
-    let least = |some: &[Figures]| some.iter().map(&read).min().unwrap_or(0) as f64;
+    let least = |some| least(some, &read) as f64;
     let middle = |some: &[Figures]| some.iter().map(|f| f.at).sum::<f64>() / some.len().max(1) as f64;
     let minutes = middle(after) - middle(before);
     if minutes > 0.0 { (least(after) - least(before)) / minutes } else { 0.0 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_bench::{BENCHES, Bench, Effort, plot, report};
+use penstock_daemon::{errln, out};
 use penstock_files::Access;
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use penstock_daemon::{errln, out};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];

@@ -10,12 +10,12 @@ use std::process::ExitCode;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::control::client::{Client, Seen};
 use penstock_daemon::control::{CaptureCall, Captured};
+use penstock_daemon::errln;
 use penstock_files::Access;
 use penstock_io::PcapngWriter;
 
 use crate::dataplane::connect;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];

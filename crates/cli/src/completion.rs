@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use penstock_daemon::err;
+
 use crate::commands::{COMMANDS, OPTIONS};
 use crate::options::{Opt, Values, flag};
-use penstock_daemon::err;
 
 /// The shells, as they are named on the command line.
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use penstock_daemon::control::protocol::Message;
+use penstock_daemon::{err, out};
 
 use crate::dataplane::ask;
 use crate::options::{Opt, flag};
-use penstock_daemon::{err, out};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &[flag('h', "help", "this text")])];

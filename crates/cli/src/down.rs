@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use penstock_daemon::control::client::Client;
+use penstock_daemon::errln;
 use penstock_daemon::{Recovered, finish, open_all, recover};
 
 use crate::dataplane::{NO_DATAPLANE, NONE};
 use crate::options::{Opt, flag, given, long, usage_lines};
-use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];

@@ -24,8 +24,9 @@ mod top;
 mod trace;
 mod up;
 
-use penstock_daemon::{err, out, outln};
 use std::process::ExitCode;
+
+use penstock_daemon::{err, out};
 
 #[global_allocator]
 static ALLOCATOR: memory::LargePages = memory::LargePages;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("-V" | "--version") => {
-            outln!("penstock {}", env!("CARGO_PKG_VERSION"));
+            out!("penstock {}\n", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
         Some(other) => {

@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
+use penstock_daemon::{err, errln, out};
 use penstock_files::Access;
 use penstock_lang::session::{Outcome, Session};
 use penstock_lang::source::{Files, Origin, cannot_read};
@@ -23,7 +24,6 @@ use crate::dataplane::NO_DATAPLANE;
 use crate::files::{CalledFiles, SystemFiles, words};
 use crate::names::SystemNames;
 use options::{Call, Parsed, Source, State};
-use penstock_daemon::{err, errln, out};
 
 /// Runs with the arguments behind the program's name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -183,7 +183,6 @@ fn interact(
     loop {
         if prompt {
             out!("nft> ");
-            let _ = std::io::stdout().flush();
         }
         line.clear();
         match std::io::stdin().lock().read_line(&mut line) {

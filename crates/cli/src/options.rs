@@ -1,7 +1,8 @@
 //! The options of every command: the tables that parsers, usage texts, completion and manual pages agree on.
 
-use penstock_daemon::{err, out};
 use std::process::ExitCode;
+
+use penstock_daemon::{err, out};
 
 /// One option of a command.
 pub struct Opt {

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use penstock_conntrack::{Conntrack, Style};
 use penstock_daemon::probe;
+use penstock_daemon::{err, errln, out};
 use penstock_files::Access;
 use penstock_io::Merge;
 use penstock_net::Network;
@@ -31,7 +32,6 @@ use crate::setup::Way;
 use burst::Burst;
 use options::{Options, Wanted};
 use output::Output;
-use penstock_daemon::{err, errln, out};
 use profile::Profile;
 use rules::NetNames;
 use summary::{Input, Summary};

@@ -13,6 +13,7 @@ use std::time::Duration;
 use lexopt::Arg::{Long, Short, Value as Word};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{ShowAs, Took};
+use penstock_daemon::errln;
 use penstock_daemon::{Traffic, View, WorkerStatus};
 use penstock_files::Access;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 use crate::dataplane::{ask, connect};
 use crate::metrics;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use penstock_daemon::{err, errln, out};
 use penstock_io::{Capture, LinkType, Merge};
 use penstock_path::Engine;
 
@@ -19,7 +20,6 @@ use crate::run::trace::Tracer;
 use crate::setup::{Setup, Source, Way};
 use fields::Fields;
 use options::Wanted;
-use penstock_daemon::{err, errln, out};
 use told::Told;
 
 /// Runs the command with the arguments after its name.

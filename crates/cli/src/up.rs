@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
+use penstock_daemon::errln;
 
 use penstock_daemon::{
     Config, Driver, KeepState, OnDeath, PortConfig, Printer, QueueConfig, TracePrinter, Violation, run,
@@ -23,7 +24,6 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::run::profile::Profile;
 use crate::run::trace::Tracer;
 use crate::{log, nft, show};
-use penstock_daemon::errln;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];

@@ -17,12 +17,6 @@ macro_rules! out {
     ($($words:tt)*) => { $crate::console::write(std::io::stdout(), format_args!($($words)*)) };
 }
 
-/// Writes a line to standard output, as `println!` does; does nothing if that cannot be written to.
-#[macro_export]
-macro_rules! outln {
-    ($($words:tt)*) => { $crate::console::write(std::io::stdout(), format_args!("{}\n", format_args!($($words)*))) };
-}
-
 /// Writes to standard error, as `eprint!` does; does nothing if that cannot be written to.
 #[macro_export]
 macro_rules! err {
@@ -32,5 +26,5 @@ macro_rules! err {
 /// Writes a line to standard error, as `eprintln!` does; does nothing if that cannot be written to.
 #[macro_export]
 macro_rules! errln {
-    ($($words:tt)*) => { $crate::console::write(std::io::stderr(), format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::err!("{}\n", format_args!($($words)*)) };
 }

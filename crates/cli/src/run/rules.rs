@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use penstock_daemon::{err, out};
 use penstock_lang::datatype::Format;
 use penstock_lang::json;
 use penstock_lang::names::Names;
@@ -14,7 +15,6 @@ use penstock_ruleset::{Generation, Ruleset};
 
 use crate::files::SystemFiles;
 use crate::names::SystemNames;
-use penstock_daemon::{err, out};
 
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in nanoseconds since
 /// the epoch. What the file lists is printed. The error is what nft prints, also for rules that cannot run here.

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use lexopt::Arg::{Long, Short};
 use penstock_daemon::control::ShowAs;
 use penstock_daemon::control::protocol::Message;
+use penstock_daemon::errln;
 
 use crate::dataplane::connect;
 use crate::files::words;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use penstock_daemon::errln;
 use snapshot::{Row, Snapshot, View};
 use terminal::Terminal;
 

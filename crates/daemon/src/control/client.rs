@@ -171,7 +171,6 @@ impl Client {
     /// Asks the user. Whoever says nothing, or cannot, has not confirmed.
     fn confirm(&mut self, time: Duration) -> io::Result<()> {
         err!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
-        let _ = io::stderr().flush();
         let (to, said) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -221,7 +220,6 @@ impl Client {
         loop {
             if prompt {
                 out!("nft> ");
-                let _ = io::stdout().flush();
             }
             let mut line = String::new();
             if io::stdin().lock().read_line(&mut line)? == 0 {
